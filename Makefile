@@ -1,0 +1,41 @@
+# The verbs of this repository. Each one installs what it needs into .venv first.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+
+.PHONY: help install serve test check format bench clean
+
+help:            ## show this list
+	@grep -E '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 16
+
+install: $(VENV)/.installed   ## create .venv and install millstream with everything its tests need
+
+# dependency-groups need pip 25.1, so pip itself comes first.
+$(VENV)/.installed: pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "millstream needs Python 3.11 or newer; set PYTHON=python3.x"; exit 2; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt pip
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[all]' --group check --group test
+	@touch $@
+
+serve: install   ## start the server on http://127.0.0.1:4437
+	$(BIN)/millstream serve
+
+test: install    ## run every test (Node, curl and friends are used when present or installable)
+	$(BIN)/pytest
+
+check: install   ## lint, types and layers
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+
+format: install  ## let ruff rewrite the sources
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: install   ## measure against the reference server, side by side
+	$(BIN)/python -m bench
+
+clean:           ## remove .venv, caches and build output
+	rm -rf $(VENV) build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis

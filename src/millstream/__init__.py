@@ -1,0 +1,1 @@
+"""Durable streams for Python and Spark."""

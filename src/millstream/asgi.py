@@ -1,0 +1,10 @@
+"""Durable streams inside any ASGI server: `uvicorn millstream.asgi:app`.
+
+Settings come from the `MILLSTREAM_*` variables.
+"""
+
+from millstream.server.asgi import MillstreamApp
+
+__all__ = ["MillstreamApp", "app"]
+
+app = MillstreamApp()

@@ -1,0 +1,30 @@
+"""The command `millstream`: collects the verbs and turns errors into one line and an exit code.
+
+0  done        1  it did not work        2  wrong usage or settings
+"""
+
+import sys
+
+
+def run() -> None:
+    """Run the command line; the entry point of the package."""
+    try:
+        import typer  # an extra: the bare install has no command line
+    except ModuleNotFoundError:
+        sys.exit('The command line is an extra. Install it with: pip install "millstream[server]"')
+
+    from millstream.cli.serve import serve  # needs the extra, too
+
+    app = typer.Typer(
+        name="millstream",
+        help="Durable streams for Python and Spark.",
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+    )
+    app.callback()(_root)
+    app.command()(serve)
+    app()
+
+
+def _root() -> None:
+    """Durable streams for Python and Spark."""

@@ -1,0 +1,65 @@
+"""`millstream serve`: run the server. Its options are the settings, declared in `server.settings`."""
+
+import inspect
+import os
+import sys
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from millstream.server import settings as server_settings
+from millstream.server.run import serve as run_server
+from millstream.server.settings import Settings, SettingsError
+
+
+def serve(config: Path | None = None, **options: Any) -> None:
+    """Run the server until Ctrl+C or SIGTERM."""
+    try:
+        settings = server_settings.load(options, os.environ, config)
+        run_server(settings, lambda url: _announce(settings, url))
+    except SettingsError as error:
+        typer.echo(f"millstream serve: {error}", err=True)
+        sys.exit(2)
+
+
+def _announce(settings: Settings, url: str) -> None:
+    typer.echo(f"millstream {version('millstream')}")
+    typer.echo(f"  listening on  {url}{settings.path}")
+    typer.echo(f"  store         {_STORES[settings.store]}")
+    typer.echo("  stop with Ctrl+C")
+    sys.stdout.flush()
+
+
+_STORES = {"memory": "memory: streams are lost when the server stops"}
+
+
+def _signature() -> inspect.Signature:
+    """Make the command's parameters out of the settings, so that none is declared twice."""
+    parameters = [
+        inspect.Parameter(
+            "config",
+            inspect.Parameter.KEYWORD_ONLY,
+            annotation=Path | None,
+            default=typer.Option(None, help="TOML file with settings, one key for each option."),
+        )
+    ]
+    for name, kind, default, rule in server_settings.fields():
+        repeated = kind not in (str, int, float, bool)
+        option = typer.Option(
+            None,
+            help=f"{rule.help} [{server_settings.VARIABLE_PREFIX}{name.upper()}]",
+            show_default=str(", ".join(default) if repeated else default) or False,
+            rich_help_panel=None,
+        )
+        annotation = (list[str] if repeated else kind) | None
+        parameters.append(
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=annotation, default=option)
+        )
+    return inspect.Signature(parameters)
+
+
+# typer looks at both.
+setattr(serve, "__signature__", _signature())  # noqa: B010  functions declare no such attribute
+serve.__annotations__ = {name: parameter.annotation for name, parameter in _signature().parameters.items()}

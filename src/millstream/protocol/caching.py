@@ -1,0 +1,37 @@
+"""Caching: entity tags and cache directives of what readers get.
+
+A range of a stream never changes, so it may be cached. Closing a stream changes what its last range
+says, so the tag says it too; a tag must never hide EOF behind a 304.
+
+PROTOCOL.md 10; rules G2, G3, G6.
+"""
+
+from typing import Final
+
+PUBLIC: Final = b"public, max-age=60, stale-while-revalidate=300"
+PRIVATE: Final = b"private, max-age=60, stale-while-revalidate=300"
+NO_STORE: Final = b"no-store"
+EVENT_STREAM: Final = b"no-cache, no-store"
+
+
+def entity_tag(stream_id: int, start: int, end: int, closed: bool) -> bytes:
+    """Tag the range [start, end) of a stream as it is answered now."""
+    return b'"%x:%d:%d%b"' % (stream_id, start, end, b":c" if closed else b"")
+
+
+def encoded_tag(tag: bytes, coding: bytes) -> bytes:
+    """Tag a compressed form: other bytes, so another tag, though the same content."""
+    return b'%b;%b"' % (tag[:-1], coding)
+
+
+def matches(if_none_match: bytes, tag: bytes) -> bool:
+    """Tell whether a client already has this content, in whatever coding it got it."""
+    if if_none_match.strip() == b"*":
+        return True
+    return any(_plain(candidate) == tag for candidate in if_none_match.split(b","))
+
+
+def _plain(candidate: bytes) -> bytes:
+    text = candidate.strip().removeprefix(b"W/")
+    content, semicolon, _coding = text.partition(b";")
+    return content + b'"' if semicolon else text

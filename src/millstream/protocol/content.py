@@ -1,0 +1,44 @@
+"""Content types: which ones match, and what kind of content they promise.
+
+A stream's type is kept and echoed exactly as it was given. Two types match when their media types
+do, in any case and whatever their parameters; so `application/json; charset=utf-8` may append to
+`application/json`.
+
+PROTOCOL.md 5.8, 9; rules C1, C6, A10.
+"""
+
+import enum
+from functools import lru_cache
+from typing import Final
+
+DEFAULT_TYPE: Final = b"application/octet-stream"
+
+
+class Kind(enum.Enum):
+    """How the content of a stream is framed and shown."""
+
+    JSON = "json"
+    TEXT = "text"
+    BINARY = "binary"
+
+
+@lru_cache(maxsize=1024)
+def media_type(content_type: bytes) -> bytes:
+    """Reduce a content type to what is compared: no parameters, lower case."""
+    return content_type.partition(b";")[0].strip().lower()
+
+
+@lru_cache(maxsize=1024)
+def kind_of(content_type: bytes) -> Kind:
+    """Tell how a stream of this type is framed."""
+    essence = media_type(content_type)
+    if essence == b"application/json":
+        return Kind.JSON
+    if essence.startswith(b"text/"):
+        return Kind.TEXT
+    return Kind.BINARY
+
+
+def same_type(one: bytes, other: bytes) -> bool:
+    """Tell whether two content types match."""
+    return one == other or media_type(one) == media_type(other)

@@ -1,0 +1,96 @@
+r"""JSON streams: how messages are cut from a body, kept, and put back into an array.
+
+Each message is stored as its own bytes followed by a comma, so that any run of whole messages
+turns into a JSON array by wrapping it, without parsing:
+
+        POST  [{"a":1}, {"a": 2.50}]      one level of array is flattened
+        kept  {"a":1},{"a": 2.50},        big integers, key order and spacing survive
+        GET   [{"a":1},{"a": 2.50}]       "[" + kept without its last comma + "]"
+
+PROTOCOL.md 9.1; rules A3, A10, G4.
+"""
+
+import re
+from itertools import accumulate
+from typing import Final
+
+import msgspec
+
+from millstream.protocol.errors import MalformedError
+
+MAX_DEPTH: Final = 512
+
+_array = msgspec.json.Decoder(list[msgspec.Raw])
+_value = msgspec.json.Decoder(msgspec.Raw)
+
+_SPACE = b" \t\n\r"
+_NESTING = re.compile(rb'[\[\]{}]|"(?:[^"\\]|\\.)*+"', re.DOTALL)
+_SURROGATE = re.compile(rb"(\\\\)|\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
+
+
+def frame(body: bytes) -> bytes:
+    """Check a request body and give the bytes to store: its messages, each followed by a comma.
+
+    An empty array gives no bytes; whether that is allowed is the caller's question.
+    """
+    try:
+        body.decode()  # msgspec does not check the text inside the values that it passes over
+        messages = _split(body)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise MalformedError("INVALID_JSON", f"The body is not valid JSON: {error}.") from None
+    except RecursionError:
+        raise _too_deep() from None
+    # A value nested deeper than the limit is at least two bytes a level long.
+    if any(len(message) >= 2 * MAX_DEPTH and _depth(message) > MAX_DEPTH - 1 for message in messages):
+        raise _too_deep()
+    return b",".join([*messages, b""]) if messages else b""
+
+
+def wrap(stored: bytes) -> bytes:
+    """Turn stored messages into the JSON array that readers get."""
+    return b"[%b]" % stored[:-1]
+
+
+def message_ends(stored: bytes) -> list[int]:
+    """Find where each stored message ends, its comma included, counted from the first byte."""
+    return list(accumulate(len(message) + 1 for message in _array.decode(wrap(stored)))) if stored else []
+
+
+def _split(body: bytes) -> list[bytes]:
+    try:
+        return _parse(body)
+    except msgspec.DecodeError:
+        # JSON allows an escaped surrogate without its partner, and JavaScript writes them; msgspec
+        # does not read them. Validate with a stand-in of the same length, keep the original bytes.
+        stand_in = _SURROGATE.sub(lambda match: match[1] or rb"\ufffd", body)
+        if stand_in == body:
+            raise
+    messages, start = [], 0
+    for message in _parse(stand_in):
+        start = stand_in.index(message, start)
+        messages.append(body[start : start + len(message)])
+        start += len(message)
+    return messages
+
+
+def _parse(body: bytes) -> list[bytes]:
+    if body.lstrip(_SPACE)[:1] == b"[":
+        return [bytes(message) for message in _array.decode(body)]
+    return [bytes(_value.decode(body))]
+
+
+def _depth(message: bytes) -> int:
+    if message.count(b"[") + message.count(b"{") < MAX_DEPTH:
+        return 0  # too few brackets to matter
+    depth = deepest = 0
+    for match in _NESTING.finditer(message):
+        if match[0] in b"[{":
+            depth += 1
+            deepest = max(deepest, depth)
+        elif match[0] in b"]}":
+            depth -= 1
+    return deepest
+
+
+def _too_deep() -> MalformedError:
+    return MalformedError("JSON_TOO_DEEP", f"The body nests more than {MAX_DEPTH} levels of JSON.")

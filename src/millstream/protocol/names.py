@@ -1,0 +1,61 @@
+"""Stream names: which URL paths are streams, and what they are called.
+
+A stream is named by its percent-decoded path. Two spellings of the same decoded path are one
+stream; anything else that differs, case and Unicode form included, is another.
+
+Rules P1 to P3.
+"""
+
+from functools import lru_cache
+from typing import Final
+from urllib.parse import unquote_to_bytes
+
+from millstream.protocol.errors import MalformedError
+
+RESERVED: Final = "__ds"
+"""The first path segment of the control APIs; never part of a stream's name."""
+
+MAX_NAME_BYTES: Final = 1024
+
+_HEX = frozenset(b"0123456789abcdefABCDEF")
+
+
+@lru_cache(maxsize=8192)
+def parse_name(raw_path: bytes) -> str:
+    """Decode the path of a URL, as it came over the wire, into a name that begins with a slash."""
+    decoded = _percent_decode(raw_path)
+    try:
+        name = decoded.decode()
+    except UnicodeDecodeError:
+        raise MalformedError("INVALID_NAME", "A stream's path must be UTF-8.") from None
+    if not name.startswith("/"):
+        raise MalformedError("INVALID_NAME", "A stream's path begins with a slash.")
+    if len(decoded) > MAX_NAME_BYTES:
+        raise MalformedError("NAME_TOO_LONG", f"A stream's path is at most {MAX_NAME_BYTES} bytes long.")
+    if any(character < " " or "\x7f" <= character <= "\x9f" for character in name):
+        raise MalformedError("INVALID_NAME", "A stream's path must not contain control characters.")
+    if not {".", ".."}.isdisjoint(name.split("/")):
+        raise MalformedError("INVALID_NAME", "A stream's path must not contain the segments . and ..")
+    return name
+
+
+def is_reserved(name: str, roots: tuple[str, ...]) -> bool:
+    """Tell whether a path belongs to the control APIs below any of the stream roots."""
+    return RESERVED in name and any(control_path(name, root) is not None for root in roots)
+
+
+def control_path(name: str, root: str) -> str | None:
+    """Cut a control path out of a name: `/v1/stream//__ds/streams` below `/v1/stream/` is `streams`."""
+    if not name.startswith(root):
+        return None
+    first, _, rest = name[len(root) :].lstrip("/").partition("/")
+    return rest if first == RESERVED else None
+
+
+def _percent_decode(raw: bytes) -> bytes:
+    if b"%" not in raw:
+        return raw
+    pieces = raw.split(b"%")
+    if any(len(piece) < 2 or not _HEX.issuperset(piece[:2]) for piece in pieces[1:]):
+        raise MalformedError("INVALID_NAME", "A percent sign in a path is followed by two hex digits.")
+    return unquote_to_bytes(raw)

@@ -1,0 +1,108 @@
+"""Reads: which bytes a reader gets, and what it is told about the rest.
+
+A read is decided from where the stream's kept bytes begin and end. What the engine then fetches
+is a `Chunk`: bytes that begin and end where a reader may come back to.
+
+PROTOCOL.md 5.6, 8; rules O3, O4, G1, G2, G7.
+"""
+
+from typing import Protocol
+
+import msgspec
+
+from millstream.protocol import json_frames
+from millstream.protocol.content import Kind
+from millstream.protocol.expiry import Lifetime
+from millstream.protocol.offsets import NOW, START
+from millstream.protocol.requests import ReadRequest
+
+
+class OffsetGone(msgspec.Struct, frozen=True, gc=False):
+    """The bytes at this offset are no longer kept."""
+
+    earliest: int
+
+
+class OffsetUnaligned(msgspec.Struct, frozen=True, gc=False):
+    """The offset points into the middle of a JSON message: this server never gave it."""
+
+
+class Span(msgspec.Struct, frozen=True, gc=False):
+    """A range of bytes."""
+
+    start: int
+    end: int
+
+
+class Chunk(msgspec.Struct, frozen=True, gc=False):
+    """What a read found, with all that its answer must say."""
+
+    stream_id: int
+    content_type: bytes
+    kind: Kind
+    lifetime: Lifetime
+    start: int
+    end: int
+    data: bytes
+    up_to_date: bool
+    closed: bool
+
+    @property
+    def at_end(self) -> bool:
+        """Tell whether the reader has everything that there will ever be."""
+        return self.closed and self.up_to_date
+
+
+class Appends(Protocol):
+    """What cutting a range at message boundaries needs to know of a stream's content."""
+
+    def bounds(self, position: int) -> tuple[int, int]:
+        """Give the append that holds the byte at `position`, as its start and end."""
+        ...
+
+    def fetch(self, start: int, end: int) -> bytes:
+        """Give stored bytes."""
+        ...
+
+
+def plan_read(
+    request: ReadRequest, kind: Kind, earliest: int, tail: int, max_bytes: int, appends: Appends
+) -> Span | OffsetGone | OffsetUnaligned:
+    """Decide which bytes to return; an offset past the tail is answered like the tail."""
+    start = request.offset
+    if start == START:
+        start = earliest
+    elif start == NOW or start > tail:
+        start = tail
+    elif start < earliest:
+        return OffsetGone(earliest)
+    end = tail if request.until is None else max(start, min(tail, request.until))
+    span = Span(start, min(end, start + min(max_bytes, request.limit or max_bytes)))
+    if kind is not Kind.JSON or start == end:
+        return span
+    return _whole_messages(span, request, tail, appends)
+
+
+def _whole_messages(span: Span, request: ReadRequest, tail: int, appends: Appends) -> Span | OffsetUnaligned:
+    """Cut a span of a JSON stream to whole messages, at least one.
+
+    Appends hold whole messages, so only a span that begins or ends inside an append is looked into.
+    """
+    start, end = span.start, span.end
+    if start and not _between_messages(start, appends):
+        return OffsetUnaligned()
+    if end == tail:
+        return span
+    if end == request.until:
+        return span if _between_messages(end, appends) else OffsetUnaligned()
+    last_start, last_end = appends.bounds(end)
+    if last_start > start:
+        return Span(start, last_start)
+    ends = [last_start + end for end in json_frames.message_ends(appends.fetch(last_start, last_end))]
+    fitting = [position for position in ends if start < position <= end]
+    return Span(start, fitting[-1] if fitting else next(position for position in ends if position > start))
+
+
+def _between_messages(position: int, appends: Appends) -> bool:
+    start, end = appends.bounds(position)
+    return position == start or position - start in json_frames.message_ends(appends.fetch(start, end))

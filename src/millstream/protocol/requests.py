@@ -1,0 +1,148 @@
+"""Requests: headers, parameters and bodies, read into what they mean.
+
+Parsing does not know any stream. It either understands a request or raises `MalformedError`;
+whether the request may happen is decided in `streams` and `reads`.
+
+PROTOCOL.md 5; rules O3, C3, C4, A3, A4, R1, F1, G7, L1.
+"""
+
+import enum
+from collections.abc import Mapping
+
+import msgspec
+
+from millstream.protocol import headers, json_frames
+from millstream.protocol.content import Kind, kind_of
+from millstream.protocol.cursors import parse_cursor
+from millstream.protocol.errors import MalformedError
+from millstream.protocol.expiry import FOREVER, Lifetime, parse_lifetime
+from millstream.protocol.names import parse_name
+from millstream.protocol.offsets import NOW, START, parse_offset
+from millstream.protocol.producers import Stamp, parse_stamp
+from millstream.protocol.queries import Query
+
+Headers = Mapping[bytes, bytes]
+
+
+class AppendRequest(msgspec.Struct, frozen=True, gc=False):
+    """A POST: data to append, as it will be stored, or the wish to close, or both."""
+
+    data: bytes
+    content_type: bytes
+    closes: bool
+    stamp: Stamp | None
+    seq: bytes | None
+
+
+class CreateRequest(msgspec.Struct, frozen=True):
+    """A PUT: what the stream should be, and its first content."""
+
+    body: bytes = b""
+    content_type: bytes | None = None
+    closed: bool = False
+    lifetime: Lifetime = FOREVER
+    forked_from: str | None = None
+    fork_offset: int | None = None
+    fork_sub_offset: int = 0
+
+
+class Live(enum.Enum):
+    """Whether a read waits for more, and how."""
+
+    NO = "no"
+    LONG_POLL = "long-poll"
+    SSE = "sse"
+
+
+class ReadRequest(msgspec.Struct, frozen=True, gc=False):
+    """A GET: from where, how far, and whether to wait."""
+
+    offset: int = START
+    live: Live = Live.NO
+    cursor: int | None = None
+    until: int | None = None
+    limit: int | None = None
+
+
+def parse_append(fields: Headers, body: bytes) -> AppendRequest:
+    """Read a POST."""
+    closes = headers.is_true(fields.get(headers.STREAM_CLOSED))
+    content_type = fields.get(headers.CONTENT_TYPE, b"")
+    if body:
+        if not content_type:
+            raise MalformedError("MISSING_CONTENT_TYPE", "An append with a body needs a Content-Type.")
+        if kind_of(content_type) is Kind.JSON:
+            body = json_frames.frame(body)
+            if not body:
+                raise MalformedError("EMPTY_APPEND", "An empty JSON array appends nothing.")
+    elif not closes:
+        raise MalformedError("EMPTY_APPEND", "An append needs a body, or Stream-Closed: true to close.")
+    return AppendRequest(body, content_type, closes, parse_stamp(fields), fields.get(headers.STREAM_SEQ))
+
+
+def parse_create(fields: Headers, body: bytes) -> CreateRequest:
+    """Read a PUT."""
+    forked_from = fields.get(headers.STREAM_FORKED_FROM)
+    fork_offset = fields.get(headers.STREAM_FORK_OFFSET)
+    fork_sub_offset = fields.get(headers.STREAM_FORK_SUB_OFFSET)
+    if forked_from is None and (fork_offset is not None or fork_sub_offset is not None):
+        raise MalformedError(
+            "FORK_WITHOUT_SOURCE", "Stream-Fork-Offset and -Sub-Offset need Stream-Forked-From beside them."
+        )
+    sub_offset = 0
+    if fork_sub_offset is not None:
+        sub_offset = headers.parse_canonical_integer(fork_sub_offset, "Stream-Fork-Sub-Offset")
+        if sub_offset and fork_offset is None:
+            raise MalformedError("SUB_OFFSET_WITHOUT_OFFSET", "A fork sub-offset needs Stream-Fork-Offset.")
+    return CreateRequest(
+        body=body,
+        content_type=fields.get(headers.CONTENT_TYPE) or None,
+        closed=headers.is_true(fields.get(headers.STREAM_CLOSED)),
+        lifetime=parse_lifetime(fields.get(headers.STREAM_TTL), fields.get(headers.STREAM_EXPIRES_AT)),
+        forked_from=parse_name(forked_from) if forked_from is not None else None,
+        fork_offset=_parse_fork_offset(fork_offset) if fork_offset is not None else None,
+        fork_sub_offset=sub_offset,
+    )
+
+
+def _parse_fork_offset(text: bytes) -> int | None:
+    offset = parse_offset(text)
+    if offset == START:
+        return 0
+    return None if offset == NOW else offset
+
+
+def parse_read(query: Query) -> ReadRequest:
+    """Read the parameters of a GET, or of a HEAD that asks what the GET would answer."""
+    offset = query.one(b"offset")
+    mode = query.one(b"live")
+    until = query.one(b"until")
+    limit = query.one(b"limit")
+    cursor = query.one(b"cursor")
+    try:
+        live = Live(mode.decode()) if mode is not None and mode != b"false" else Live.NO
+    except ValueError:
+        raise MalformedError("INVALID_LIVE_MODE", "live is long-poll or sse.") from None
+    if live is not Live.NO and offset is None:
+        raise MalformedError("MISSING_OFFSET", "A live read needs an offset; offset=-1 is the start.")
+    return ReadRequest(
+        offset=parse_offset(offset) if offset is not None else START,
+        live=live,
+        cursor=parse_cursor(cursor) if cursor is not None else None,
+        until=_parse_until(until) if until is not None else None,
+        limit=_parse_limit(limit) if limit is not None else None,
+    )
+
+
+def _parse_until(text: bytes) -> int:
+    until = parse_offset(text)
+    if until < 0:
+        raise MalformedError("INVALID_UNTIL", "until is an offset that this server gave, not -1 or now.")
+    return until
+
+
+def _parse_limit(text: bytes) -> int:
+    limit = headers.parse_integer(text, "limit")
+    if limit == 0:
+        raise MalformedError("INVALID_LIMIT", "limit is a number of bytes, at least 1.")
+    return limit

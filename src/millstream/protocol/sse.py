@@ -1,0 +1,159 @@
+r"""Server-sent events: how a live read is written, and how it is read back.
+
+        event: data
+        data:[{"token":"Hello"}]
+
+        event: control
+        data:{"streamNextOffset":"...","streamCursor":"1234","upToDate":true}
+
+No space follows `data:`, except before a payload line that begins with one, because a reader drops
+the first. Payload lines are split at CRLF, CR and LF, so no payload can forge an event.
+
+PROTOCOL.md 5.8; rules L4, L5, L7.
+"""
+
+import base64
+import codecs
+from collections.abc import Iterator
+
+import msgspec
+
+from millstream.protocol import json_frames
+from millstream.protocol.content import Kind
+from millstream.protocol.errors import MalformedError
+from millstream.protocol.offsets import format_offset
+
+KEEP_ALIVE = b": keep-alive\n\n"
+
+
+def data_event(kind: Kind, content: bytes) -> bytes:
+    """Write stored content as one data event."""
+    if kind is Kind.BINARY:
+        return b"event: data\ndata:%b\n\n" % base64.b64encode(content)
+    payload = json_frames.wrap(content) if kind is Kind.JSON else _valid_utf8(content)
+    return b"event: data\n%b\n\n" % _data_lines(payload)
+
+
+def control_event(next_offset: int, cursor: int | None, up_to_date: bool, closed: bool) -> bytes:
+    """Write where the reader is now. A closed stream has no cursor: there is nothing to come back for."""
+    if closed:
+        return b'event: control\ndata:{"streamNextOffset":"%b","upToDate":true,"streamClosed":true}\n\n' % (
+            format_offset(next_offset)
+        )
+    return b'event: control\ndata:{"streamNextOffset":"%b","streamCursor":"%d"%b}\n\n' % (
+        format_offset(next_offset),
+        cursor or 0,
+        b',"upToDate":true' if up_to_date else b"",
+    )
+
+
+def whole_characters(content: bytes) -> int:
+    """Count the bytes before a UTF-8 character that is cut off at the end of the content."""
+    for back in range(1, min(4, len(content) + 1)):
+        byte = content[-back]
+        if byte < 0x80:
+            break
+        if byte >= 0xC0:
+            needed = 2 if byte < 0xE0 else 3 if byte < 0xF0 else 4
+            return len(content) - back if back < needed else len(content)
+    return len(content)
+
+
+def _valid_utf8(content: bytes) -> bytes:
+    try:
+        content.decode()
+    except UnicodeDecodeError:
+        return content.decode(errors="replace").encode()
+    return content
+
+
+def _data_lines(payload: bytes) -> bytes:
+    if b"\r" in payload:
+        payload = payload.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+    lines = b"\n" + payload
+    return lines.replace(b"\n ", b"\n  ").replace(b"\n", b"\ndata:")[1:]
+
+
+class Event(msgspec.Struct, frozen=True):
+    """One event as it was received."""
+
+    type: str
+    data: str
+
+
+class Control(msgspec.Struct, frozen=True, rename="camel"):
+    """What a control event says."""
+
+    stream_next_offset: str
+    stream_cursor: str | None = None
+    up_to_date: bool = False
+    stream_closed: bool = False
+
+
+_control = msgspec.json.Decoder(Control)
+
+
+def parse_control(data: str) -> Control:
+    """Read a control event's JSON; a closed stream is up to date by definition."""
+    try:
+        control = _control.decode(data)
+    except msgspec.MsgspecError as error:
+        raise MalformedError(
+            "INVALID_CONTROL_EVENT", f"A control event could not be read: {error}."
+        ) from None
+    return msgspec.structs.replace(control, up_to_date=True) if control.stream_closed else control
+
+
+def decode_base64(data: str) -> bytes:
+    """Read the payload of a binary stream's data event; its line breaks mean nothing."""
+    try:
+        return base64.b64decode("".join(data.split()), validate=True)
+    except ValueError as error:
+        raise MalformedError("INVALID_BASE64", f"A data event is not valid base64: {error}.") from None
+
+
+class Parser:
+    """Turn bytes, fed in pieces of any size, into events.
+
+    Fed byte by byte it gives the same events as fed at once, whatever the line endings are.
+    """
+
+    def __init__(self) -> None:
+        self._decoder = codecs.getincrementaldecoder("utf-8-sig")(errors="replace")
+        self._unfinished_line: list[str] = []
+        self._after_cr = False
+        self._type = ""
+        self._data: list[str] = []
+
+    def feed(self, received: bytes) -> Iterator[Event]:
+        """Take bytes; yield the events that they complete."""
+        for line in self._lines(self._decoder.decode(received)):
+            event = self._take(line)
+            if event is not None:
+                yield event
+
+    def _lines(self, text: str) -> Iterator[str]:
+        if self._after_cr and text:
+            self._after_cr = False
+            text = text.removeprefix("\n")  # the second half of a CRLF
+        self._after_cr = text.endswith("\r") or (self._after_cr and not text)
+        *complete, rest = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+        for line in complete:
+            yield "".join([*self._unfinished_line, line])
+            self._unfinished_line.clear()
+        if rest:
+            self._unfinished_line.append(rest)
+
+    def _take(self, line: str) -> Event | None:
+        if not line:
+            event = Event(self._type or "message", "\n".join(self._data)) if self._data else None
+            self._type = ""
+            self._data.clear()
+            return event
+        field, _, value = line.partition(":")
+        value = value.removeprefix(" ")
+        if field == "event":
+            self._type = value
+        elif field == "data":
+            self._data.append(value)
+        return None

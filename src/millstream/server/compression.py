@@ -1,0 +1,132 @@
+"""Compression both ways: answers by `Accept-Encoding`, request bodies by `Content-Encoding`.
+
+A decoded body may not grow past the limit on bodies, nor a thousandfold: a few kilobytes that
+promise gigabytes are refused while they are being read, not after.
+
+Rules A11, G5.
+"""
+
+import zlib
+from collections.abc import Callable, Iterator
+
+import brotli
+import zstandard
+
+from millstream.protocol.errors import MalformedError, TooLargeError, UnsupportedEncodingError
+
+MIN_BYTES = 1024
+"""Smaller answers are not worth it."""
+
+_MAX_RATIO = 1000
+_MIN_RATIO_BYTES = 64 * 1024  # below this much output, no ratio is suspicious
+_STEP = 64 * 1024
+
+# Fast levels: the aim is to save bytes at a rate that does not slow the reader down.
+_COMPRESSORS: dict[bytes, Callable[[bytes], bytes]] = {
+    b"zstd": lambda body: zstandard.ZstdCompressor(level=3).compress(body),
+    b"br": lambda body: brotli.compress(body, quality=4),
+    b"gzip": lambda body: _deflate(body, 31),
+    b"deflate": lambda body: _deflate(body, 15),
+}
+
+_INCOMPRESSIBLE = (b"image/", b"audio/", b"video/", b"application/zip", b"application/gzip")
+
+
+def choose(accept_encoding: bytes, content_type: bytes) -> bytes | None:
+    """Pick the coding that the client likes best, and among equals the one that we do."""
+    if content_type.startswith(_INCOMPRESSIBLE):
+        return None
+    weights: dict[bytes, float] = {}
+    for item in accept_encoding.lower().split(b","):
+        coding, _, parameter = item.partition(b";")
+        weights[coding.strip()] = _weight(parameter)
+    rest = weights.get(b"*", 0.0)
+    best = max(_COMPRESSORS, key=lambda coding: weights.get(coding, rest))
+    return best if weights.get(best, rest) > 0 else None
+
+
+def compress(body: bytes, coding: bytes) -> bytes:
+    """Compress an answer."""
+    return _COMPRESSORS[coding](body)
+
+
+def decompress(body: bytes, content_encoding: bytes, max_bytes: int) -> bytes:
+    """Decode a request body, undoing its codings from the last to the first."""
+    for coding in reversed(content_encoding.lower().split(b",")):
+        body = _decode(body, coding.strip(), max_bytes)
+    return body
+
+
+def _decode(body: bytes, coding: bytes, max_bytes: int) -> bytes:
+    if coding == b"identity":
+        return body
+    if coding not in _DECOMPRESSORS:
+        known = ", ".join(name.decode() for name in _DECOMPRESSORS)
+        raise UnsupportedEncodingError("UNSUPPORTED_ENCODING", f"Content-Encoding may be {known}.")
+    limit = min(max_bytes, max(_MIN_RATIO_BYTES, len(body) * _MAX_RATIO))
+    pieces, size = [], 0
+    try:
+        for piece in _DECOMPRESSORS[coding](body):
+            pieces.append(piece)
+            size += len(piece)
+            if size > limit:
+                raise TooLargeError("BODY_TOO_LARGE", f"The body is more than {limit} bytes when decoded.")
+    except (zlib.error, brotli.error, zstandard.ZstdError, EOFError):
+        raise MalformedError("INVALID_ENCODING", f"The body is not valid {coding.decode()}.") from None
+    return b"".join(pieces)
+
+
+def _weight(parameter: bytes) -> float:
+    name, _, value = parameter.partition(b"=")
+    if name.strip() != b"q":
+        return 1.0
+    try:
+        return float(value)
+    except ValueError:
+        return 0.0
+
+
+def _deflate(body: bytes, window: int) -> bytes:
+    compressor = zlib.compressobj(level=5, wbits=window)
+    return compressor.compress(body) + compressor.flush()
+
+
+def _inflate(body: bytes, window: int) -> Iterator[bytes]:
+    decompressor = zlib.decompressobj(wbits=window)
+    while not decompressor.eof:
+        piece = decompressor.decompress(body, _STEP)
+        body = decompressor.unconsumed_tail
+        if not piece and not body and not decompressor.eof:
+            raise EOFError
+        yield piece
+    if decompressor.unused_data:
+        raise zlib.error
+
+
+def _inflate_deflate(body: bytes) -> Iterator[bytes]:
+    # "deflate" means the zlib format, but some clients send it raw; the first byte tells them apart.
+    yield from _inflate(body, 15 if body[:1] and body[0] & 0x0F == 8 else -15)
+
+
+def _unbrotli(body: bytes) -> Iterator[bytes]:
+    decompressor = brotli.Decompressor()
+    yield decompressor.process(body, output_buffer_limit=_STEP)
+    while not decompressor.is_finished():
+        piece = decompressor.process(b"", output_buffer_limit=_STEP)
+        if not piece:
+            raise EOFError
+        yield piece
+
+
+def _unzstd(body: bytes) -> Iterator[bytes]:
+    with zstandard.ZstdDecompressor(max_window_size=2**23).stream_reader(body) as reader:
+        while piece := reader.read(_STEP):
+            yield piece
+
+
+_DECOMPRESSORS: dict[bytes, Callable[[bytes], Iterator[bytes]]] = {
+    b"gzip": lambda body: _inflate(body, 31),
+    b"deflate": _inflate_deflate,
+    b"br": _unbrotli,
+    b"zstd": _unzstd,
+}

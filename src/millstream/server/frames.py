@@ -1,0 +1,86 @@
+"""Event frames: what a live reader at a position is sent next, encoded once for all who are there.
+
+A thousand readers of a stream are usually at the same position with the same cursor. The first one
+to be woken has the frame made; the others get the same bytes. Frames of a stream are forgotten when
+it changes.
+
+Rules L4, L5, L7.
+"""
+
+from functools import cached_property
+
+from millstream.protocol import sse
+from millstream.protocol.content import Kind
+from millstream.protocol.reads import Chunk
+from millstream.protocol.requests import ReadRequest
+from millstream.store.base import Read, Store
+from millstream.store.pending import Eventually, when
+
+MAX_EVENT_BYTES = 256 * 1024
+"""Stored bytes in one data event, unless one message is larger: bounds what a slow reader holds."""
+
+_FRAMES_KEPT_PER_STREAM = 16
+
+
+class Frame:
+    """Events ready to be written, and where they leave the reader."""
+
+    def __init__(
+        self, stream_id: int, events: bytes, end: int, *, has_data: bool, more: bool, last: bool
+    ) -> None:
+        self.stream_id = stream_id
+        self.events = events
+        self.end = end
+        self.has_data = has_data
+        self.more = more
+        self.last = last
+
+    @cached_property
+    def as_chunk(self) -> bytes:
+        """The events framed for HTTP/1.1's chunked transfer, also once for all readers."""
+        return b"%x\r\n%b\r\n" % (len(self.events), self.events)
+
+
+def make_frame(chunk: Chunk, cursor: int) -> Frame:
+    """Write a chunk as a data event and its control event."""
+    content, end = chunk.data, chunk.end
+    if chunk.kind is Kind.TEXT and not chunk.at_end:
+        content = content[: sse.whole_characters(content)]  # the rest of the character is still to come
+        end = chunk.start + len(content)
+    events = sse.control_event(end, cursor, chunk.up_to_date, chunk.at_end)
+    if content:
+        events = sse.data_event(chunk.kind, content) + events
+    more = not chunk.up_to_date and bool(content)
+    return Frame(chunk.stream_id, events, end, has_data=bool(content), more=more, last=chunk.at_end)
+
+
+class Frames:
+    """The frames that readers are likely to ask for again."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._kept: dict[str, dict[tuple[int, int], Frame]] = {}
+
+    def next(self, name: str, position: int, cursor: int, now_ms: int) -> Eventually[Frame | None]:
+        """Give the frame that follows a position; None when the stream is gone."""
+        kept = self._kept.get(name)
+        if kept is not None:
+            frame = kept.get((position, cursor))
+            if frame is not None:
+                return frame
+
+        def keep(found: Read) -> Frame | None:
+            if not isinstance(found, Chunk):
+                return None
+            frame = make_frame(found, cursor)
+            frames = self._kept.setdefault(name, {})
+            if len(frames) >= _FRAMES_KEPT_PER_STREAM:
+                frames.clear()
+            frames[position, cursor] = frame
+            return frame
+
+        return when(self._store.read(name, ReadRequest(offset=position), MAX_EVENT_BYTES, now_ms), keep)
+
+    def forget(self, name: str) -> None:
+        """Drop a stream's frames: it has changed."""
+        self._kept.pop(name, None)

@@ -1,0 +1,32 @@
+"""A request as the routes see it, whichever server received it."""
+
+from millstream.protocol.replies import Reply
+from millstream.server.live import EventFeed
+from millstream.store.pending import Pending
+
+Answer = Reply | EventFeed | Pending[Reply | EventFeed]
+"""A reply, events that go on coming, or one of them that is still to come."""
+
+
+class Request:
+    """What a client sent."""
+
+    __slots__ = ("body", "headers", "method", "mount", "path", "query", "scheme")
+
+    def __init__(
+        self,
+        method: bytes,
+        path: bytes,
+        query: bytes,
+        headers: dict[bytes, bytes],
+        body: bytes,
+        scheme: bytes = b"http",
+        mount: str = "",
+    ) -> None:
+        self.method = method
+        self.path = path
+        self.query = query
+        self.headers = headers
+        self.body = body
+        self.scheme = scheme
+        self.mount = mount

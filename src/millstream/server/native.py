@@ -1,0 +1,383 @@
+"""The native server: HTTP/1.1 connections on uvloop and llhttp, nothing in between.
+
+A connection is a small machine. Bytes go to the parser, whose callbacks collect a request; a whole
+request goes to the routes; its answer is written at once, or when it is there:
+
+        READING --whole request--> ANSWERING --reply written--> READING
+           |                           |
+           | too large, malformed      | events (SSE): FEEDING until the stream or the client ends
+           v                           v
+        CLOSING  (the reply is written, what still comes in is dropped)
+
+Requests that arrive while one is being answered wait in a queue, so that answers keep their order.
+A client that does not read its answers is not read from either.
+"""
+
+import asyncio
+import time
+from collections import deque
+from typing import Any, cast
+
+import httptools
+
+from millstream.protocol.replies import Reply, problem
+from millstream.server.frames import Frame
+from millstream.server.http import Request
+from millstream.server.live import EventFeed
+from millstream.server.routes import Routes
+from millstream.server.wire import (
+    CONTINUE,
+    LAST_CHUNK,
+    date_line,
+    encode_headers,
+    encode_reply,
+    encode_stream_head,
+)
+from millstream.store.pending import Pending
+
+_MAX_QUEUED = 64
+_MAX_HEADERS = 128
+_WRITE_BUFFER_BYTES = 256 * 1024
+_LINGER_S = 2.0
+_LINGER_BYTES = 4 * 2**20
+
+
+class NativeServer:
+    """What all connections of a server share."""
+
+    def __init__(self, routes: Routes, *, scheme: bytes) -> None:
+        self.routes = routes
+        self.settings = routes.settings
+        self.scheme = scheme
+        self.connections: set[Connection] = set()
+        self.draining = False
+        self._common: dict[bytes | None, bytes] = {}
+        self._date = b""
+        self.tick(0.0)
+
+    def common_headers(self, headers: dict[bytes, bytes]) -> bytes:
+        """Give the encoded headers that every answer to this request has."""
+        key = self.routes.cors.key(headers.get(b"origin"))
+        common = self._common.get(key)
+        if common is None:
+            common = self._common[key] = encode_headers(self.routes.cors.common_headers(key)) + self._date
+        return common
+
+    def tick(self, now_s: float) -> None:
+        """Renew the date and end connections that have been waited for too long; about once a second."""
+        self._date = date_line(time.time())
+        self._common.clear()
+        for connection in list(self.connections):
+            connection.tick(now_s)
+
+    def drain(self) -> None:
+        """End connections as soon as they have nothing left to answer."""
+        self.draining = True
+        for connection in list(self.connections):
+            connection.drain()
+
+
+class Connection(asyncio.Protocol):
+    """One client's connection."""
+
+    __slots__ = (
+        "_answering",
+        "_body",
+        "_body_bytes",
+        "_chunked",
+        "_closing",
+        "_deadline_s",
+        "_feed",
+        "_head_bytes",
+        "_headers",
+        "_in_body",
+        "_keep_alive",
+        "_lingered",
+        "_loop",
+        "_parser",
+        "_queue",
+        "_refusal",
+        "_server",
+        "_transport",
+        "_url",
+        "_waiting",
+        "writable",
+    )
+
+    _transport: asyncio.Transport
+
+    def __init__(self, server: NativeServer, loop: asyncio.AbstractEventLoop) -> None:
+        self._server = server
+        self._loop = loop
+        self._parser: Any = httptools.HttpRequestParser(self)
+        self._queue: deque[tuple[Request, bool]] = deque()
+        self._answering: Request | None = None
+        self._waiting: Pending[Any] | None = None
+        self._feed: EventFeed | None = None
+        self._refusal: Reply | None = None
+        self._chunked = True
+        self._keep_alive = True
+        self._closing = False
+        self._lingered = 0
+        self._deadline_s = 0.0
+        self.writable = True
+        self._begin()
+
+    def _begin(self) -> None:
+        self._url = b""
+        self._headers: dict[bytes, bytes] = {}
+        self._body: list[bytes] = []
+        self._body_bytes = 0
+        self._head_bytes = 0
+        self._in_body = False
+
+    # -- The transport calls these ---------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begin: a client has connected."""
+        self._transport = cast(asyncio.Transport, transport)
+        self._transport.set_write_buffer_limits(high=_WRITE_BUFFER_BYTES)
+        self._deadline_s = self._loop.time() + self._server.settings.header_timeout_s
+        if len(self._server.connections) >= self._server.settings.max_connections:
+            busy = problem(503, "TOO_MANY_CONNECTIONS", "The server is full.", [(b"retry-after", b"1")])
+            self._refuse(busy)
+        self._server.connections.add(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Clean up: the client is gone."""
+        self._closing = True
+        self._server.connections.discard(self)
+        if self._waiting is not None:
+            self._waiting.abandon()
+        if self._feed is not None:
+            self._feed.leave()
+
+    def data_received(self, data: bytes) -> None:
+        """Take bytes from the client."""
+        if self._closing:
+            self._lingered += len(data)
+            if self._lingered > _LINGER_BYTES:
+                self._transport.abort()
+            return
+        if not self._in_body:
+            self._head_bytes += len(data)
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade:
+            self._keep_alive = False  # the request itself is whole; we stay with HTTP/1.1
+        except httptools.HttpParserError:
+            if self._refusal is None:
+                self._refusal = problem(400, "MALFORMED_HTTP", "The request is not valid HTTP/1.1.")
+        if (
+            self._refusal is None
+            and not self._in_body
+            and self._head_bytes > self._server.settings.max_header_bytes
+        ):
+            self._refusal = _head_too_large(too_long_url=not self._url)
+        if self._refusal is not None and self._answering is None:
+            self._refuse(self._refusal)
+
+    def eof_received(self) -> bool:
+        """Take note that the client sends no more; what it asked for is still answered."""
+        self._keep_alive = False
+        return self._answering is not None and not self._closing
+
+    def pause_writing(self) -> None:
+        """Stop producing: the client does not keep up."""
+        self.writable = False
+        self._transport.pause_reading()
+
+    def resume_writing(self) -> None:
+        """Go on: the client has caught up."""
+        self.writable = True
+        self._transport.resume_reading()
+        if self._feed is not None:
+            self._feed.pump()
+        else:
+            self._answer_next()
+
+    # -- The parser calls these ------------------------------------------------------------------
+
+    def on_url(self, url: bytes) -> None:
+        """Take a piece of the request's target."""
+        self._url += url
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Take a header; a repeated one is joined, which only lists survive."""
+        name = name.lower()
+        headers = self._headers
+        if name in headers:
+            value = headers[name] + b", " + value
+        headers[name] = value
+        if len(headers) > _MAX_HEADERS:
+            self._refusal = _head_too_large(too_long_url=False)
+
+    def on_headers_complete(self) -> None:
+        """Look at the headers before the body comes: some requests are refused without it."""
+        headers = self._headers
+        self._in_body = True
+        self._deadline_s = 0.0
+        host = headers.get(b"host")
+        if (host is None and self._parser.get_http_version() != "1.0") or (host is not None and b"," in host):
+            self._refusal = problem(400, "INVALID_HOST", "A request has one Host header.")
+        length = headers.get(b"content-length", b"0")
+        if int(length) > self._server.settings.max_body_bytes:
+            self._refusal = self._body_too_large()
+        if self._refusal is not None:
+            return
+        if length != b"0" or b"transfer-encoding" in headers:
+            self._deadline_s = self._loop.time() + self._server.settings.body_timeout_s
+            if headers.get(b"expect", b"").lower() == b"100-continue" and self._answering is None:
+                self._transport.write(CONTINUE)
+
+    def on_body(self, body: bytes) -> None:
+        """Take a piece of the body."""
+        self._body_bytes += len(body)
+        if self._body_bytes > self._server.settings.max_body_bytes:
+            self._body.clear()
+            self._refusal = self._body_too_large()
+        else:
+            self._body.append(body)
+            self._deadline_s = self._loop.time() + self._server.settings.body_timeout_s
+
+    def on_message_complete(self) -> None:
+        """Answer a whole request, now or in its turn."""
+        if self._refusal is not None or self._closing:
+            return
+        path, _, query = self._url.partition(b"?")
+        if not path.startswith(b"/"):
+            path = _path_of(path)
+        body = self._body[0] if len(self._body) == 1 else b"".join(self._body)
+        parser = self._parser
+        request = Request(parser.get_method(), path, query, self._headers, body, self._server.scheme)
+        keep_alive = parser.should_keep_alive()
+        self._begin()
+        if self._answering is None and self.writable:
+            self._answer(request, keep_alive)
+        else:
+            self._queue.append((request, keep_alive))
+            if len(self._queue) >= _MAX_QUEUED:
+                self._transport.pause_reading()
+
+    # -- Answering -------------------------------------------------------------------------------
+
+    def _answer(self, request: Request, keep_alive: bool) -> None:
+        self._answering = request
+        self._keep_alive = self._keep_alive and keep_alive and not self._server.draining
+        self._deadline_s = 0.0
+        answer = self._server.routes.handle(request)
+        if isinstance(answer, Pending):
+            self._waiting = answer
+            answer.then(self._finish)
+        else:
+            self._finish(answer)
+
+    def _finish(self, answer: Reply | EventFeed) -> None:
+        self._waiting = None
+        if isinstance(answer, Reply):
+            self._reply(answer)
+        else:
+            self._start_feed(answer)
+
+    def _reply(self, reply: Reply) -> None:
+        request = self._answering
+        if request is None or self._closing:
+            return
+        common = self._server.common_headers(request.headers)
+        is_head = request.method == b"HEAD"
+        self._transport.write(encode_reply(reply, common, is_head=is_head, keep_alive=self._keep_alive))
+        self._done()
+
+    def _done(self) -> None:
+        self._answering = None
+        if not self._keep_alive:
+            self._close()
+        elif self._queue:
+            self._loop.call_soon(self._answer_next)
+        elif self._refusal is not None:
+            self._refuse(self._refusal)
+        else:
+            self._deadline_s = self._loop.time() + self._server.settings.idle_timeout_s
+
+    def _answer_next(self) -> None:
+        if self._queue and self._answering is None and self.writable and not self._closing:
+            if len(self._queue) == _MAX_QUEUED:
+                self._transport.resume_reading()
+            self._answer(*self._queue.popleft())
+
+    # -- Feeding events --------------------------------------------------------------------------
+
+    def _start_feed(self, feed: EventFeed) -> None:
+        request = self._answering
+        if request is None or self._closing:
+            return
+        self._chunked = self._parser.get_http_version() != "1.0"
+        common = self._server.common_headers(request.headers)
+        self._transport.write(encode_stream_head(feed.head, common, chunked=self._chunked))
+        self._feed = feed
+        feed.start(self)
+
+    def write(self, frame: Frame) -> None:
+        """Send a frame of the feed."""
+        self._transport.write(frame.as_chunk if self._chunked else frame.events)
+
+    def finish(self) -> None:
+        """End the feed's answer."""
+        self._feed = None
+        if self._chunked:
+            self._transport.write(LAST_CHUNK)
+            self._done()
+        else:
+            self._close()
+
+    # -- Ending ----------------------------------------------------------------------------------
+
+    def tick(self, now_s: float) -> None:
+        """End a connection that has kept us waiting for too long."""
+        if self._deadline_s and now_s >= self._deadline_s:
+            if self._closing:
+                self._transport.abort()
+            elif self._in_body or self._head_bytes:
+                self._refuse(problem(408, "TIMEOUT", "The request took too long to arrive."))
+            else:
+                self._transport.close()
+
+    def drain(self) -> None:
+        """End when the current answer is written; at once if there is none."""
+        self._keep_alive = False
+        if self._answering is None and not self._queue:
+            self._close()
+
+    def _refuse(self, reply: Reply) -> None:
+        """Answer a request that is not read to its end, and close."""
+        common = self._server.common_headers(self._headers)
+        self._transport.write(encode_reply(reply, common, is_head=False, keep_alive=False))
+        self._close()
+
+    def _close(self) -> None:
+        """Close so that the reply arrives: say that we are done, drop what still comes in, then hang up."""
+        if self._closing:
+            return
+        self._closing = True
+        self._deadline_s = self._loop.time() + _LINGER_S
+        if self._transport.can_write_eof() and (self._in_body or self._head_bytes or self._refusal):
+            self._transport.write_eof()
+        else:
+            self._transport.close()
+
+    def _body_too_large(self) -> Reply:
+        limit = self._server.settings.max_body_bytes
+        return problem(413, "BODY_TOO_LARGE", f"A request body is at most {limit} bytes.")
+
+
+def _head_too_large(*, too_long_url: bool) -> Reply:
+    if too_long_url:
+        return problem(414, "URL_TOO_LONG", "The URL is too long.")
+    return problem(431, "HEADERS_TOO_LARGE", "The headers are too large or too many.")
+
+
+def _path_of(target: bytes) -> bytes:
+    """Cut the path out of an absolute target (`http://host/path`), as proxies send it."""
+    _, separator, rest = target.partition(b"://")
+    _, slash, path = rest.partition(b"/")
+    return slash + path if separator and slash else target

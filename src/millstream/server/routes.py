@@ -1,0 +1,248 @@
+"""Routes: from a request to its answer.
+
+Each route is three steps: parse what was asked (`protocol.requests`), let the store decide and keep
+it, and turn the decision into a reply (`protocol.replies`). Nothing here knows a socket, so every
+server that can make a `Request` answers alike.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from functools import partial
+
+import msgspec
+
+from millstream.protocol import caching, headers, replies, streams
+from millstream.protocol.errors import MalformedError, RequestError
+from millstream.protocol.names import control_path, is_reserved, parse_name
+from millstream.protocol.offsets import NOW, format_offset
+from millstream.protocol.queries import Query
+from millstream.protocol.reads import Chunk
+from millstream.protocol.replies import Reply, problem, reply_to
+from millstream.protocol.requests import Live as LiveMode
+from millstream.protocol.requests import ReadRequest, parse_append, parse_create, parse_read
+from millstream.protocol.streams import Stream
+from millstream.server import compression, cors
+from millstream.server.http import Answer, Request
+from millstream.server.live import EventFeed, Live, LongPoll
+from millstream.server.settings import Settings
+from millstream.store.base import Created, Deleted, Head, Page, Read, Store
+from millstream.store.pending import Pending, when
+
+STREAM_ROOTS = ("/", "/v1/stream/")
+"""Paths below which the control APIs answer (rule P2)."""
+
+_COMPRESS_IN_THREAD_BYTES = 64 * 1024
+_MAX_PAGE = 1000
+
+_log = logging.getLogger("millstream")
+
+
+class Routes:
+    """Everything that the server answers."""
+
+    def __init__(self, store: Store, settings: Settings, clock_ms: Callable[[], int]) -> None:
+        self.store = store
+        self.settings = settings
+        self.live = Live(store, settings, clock_ms)
+        self.cors = cors.Cors(settings.cors_origin)
+        self._clock_ms = clock_ms
+        self._methods: dict[bytes, Callable[[str, Request], Answer]] = {
+            b"POST": self._append,
+            b"GET": self._read,
+            b"HEAD": self._head,
+            b"PUT": self._create,
+            b"DELETE": self._delete,
+            b"OPTIONS": lambda _name, _request: cors.preflight(),
+        }
+
+    def handle(self, request: Request) -> Answer:
+        """Answer a request; whatever goes wrong becomes a reply."""
+        try:
+            name = self._name(request.path, request.mount)
+            if is_reserved(name, STREAM_ROOTS):
+                return self._control(name, request)
+            route = self._methods.get(request.method)
+            if route is None:
+                return _method_not_allowed(cors.METHODS)
+            return route(name, request)
+        except RequestError as error:
+            return replies.malformed(error)
+        except Exception:
+            _log.exception("a request could not be answered")
+            return problem(500, "INTERNAL_ERROR", "The server failed to answer; its log says why.")
+
+    # -- Streams ---------------------------------------------------------------------------------
+
+    def _append(self, name: str, request: Request) -> Answer:
+        append = parse_append(request.headers, self._body(request))
+        return when(self.store.append(name, append, self._clock_ms()), reply_to)
+
+    def _create(self, name: str, request: Request) -> Answer:
+        create = parse_create(request.headers, self._body(request))
+        if create.forked_from is not None:
+            create = msgspec.structs.replace(
+                create, forked_from=self._unmounted(create.forked_from, request.mount)
+            )
+
+        def reply(decision: Created) -> Reply:
+            if isinstance(decision, streams.Create):
+                return replies.created(decision.stream, self._location(request))
+            return reply_to(decision)
+
+        return when(self.store.create(name, create, self._clock_ms()), reply)
+
+    def _read(self, name: str, request: Request) -> Answer:
+        read = parse_read(Query(request.query))
+        if read.live is not LiveMode.NO:
+            return self._live_read(name, read)
+        found = self.store.read(name, read, self.settings.max_chunk_bytes, self._clock_ms())
+        accepted = request.headers.get(b"accept-encoding", b"") if self.settings.compress else b""
+        return when(when(found, partial(_read_reply, request, read)), partial(_compressed, accepted))
+
+    def _live_read(self, name: str, read: ReadRequest) -> Answer:
+        sse = read.live is LiveMode.SSE
+        found = self.store.read(name, read, self.settings.max_chunk_bytes, self._clock_ms(), peek=sse)
+        return when(found, partial(self._feed if sse else self._long_poll, name, read))
+
+    def _feed(self, name: str, read: ReadRequest, found: Read) -> Reply | EventFeed:
+        return EventFeed(self.live, name, read, found) if isinstance(found, Chunk) else reply_to(found)
+
+    def _long_poll(self, name: str, read: ReadRequest, found: Read) -> Answer:
+        if not isinstance(found, Chunk):
+            return reply_to(found)
+        if found.data:
+            return replies.read(found, None, at_tail=False, cursor=self.live.cursor_after(read.cursor))
+        if found.at_end:
+            return replies.nothing_new(found, 0)
+        return LongPoll(self.live, name, read, found)
+
+    def _head(self, name: str, request: Request) -> Answer:
+        query = Query(request.query)
+        if not (query.has(b"offset") or query.has(b"until") or query.has(b"limit")):
+            return when(self.store.head(name, self._clock_ms()), _head_reply)
+        read = parse_read(query)
+        found = self.store.read(name, read, self.settings.max_chunk_bytes, self._clock_ms(), peek=True)
+        return when(found, partial(_read_reply, request, read))
+
+    def _delete(self, name: str, _request: Request) -> Answer:
+        def reply(decision: Deleted) -> Reply:
+            return replies.DELETED if isinstance(decision, streams.Delete) else reply_to(decision)
+
+        return when(self.store.delete(name, self._clock_ms()), reply)
+
+    # -- Control APIs ----------------------------------------------------------------------------
+
+    def _control(self, name: str, request: Request) -> Answer:
+        paths = {control_path(name, root) for root in STREAM_ROOTS} - {None}
+        if paths != {"streams"}:
+            return problem(404, "NOT_FOUND", f"There is nothing at {name}.")
+        if request.method == b"OPTIONS":
+            return cors.preflight()
+        if request.method not in (b"GET", b"HEAD"):
+            return _method_not_allowed(b"GET, HEAD, OPTIONS")
+        return self._listing(Query(request.query))
+
+    def _listing(self, query: Query) -> Answer:
+        limit = headers.parse_integer(query.one(b"limit") or b"100", "limit")
+        if not 1 <= limit <= _MAX_PAGE:
+            raise MalformedError("INVALID_LIMIT", f"limit is from 1 to {_MAX_PAGE}.")
+        prefix, glob, cursor = (_text(query, name) for name in (b"prefix", b"glob", b"cursor"))
+        found = self.store.listing(prefix, glob or None, cursor, limit, self._clock_ms())
+        return when(found, _listing_reply)
+
+    # -- What requests share ---------------------------------------------------------------------
+
+    def _name(self, raw_path: bytes, mount: str) -> str:
+        name = self._unmounted(parse_name(raw_path), mount)
+        if name == "/":
+            raise MalformedError("INVALID_NAME", "A stream needs a name: /chat/abc, for example.")
+        return name
+
+    def _unmounted(self, name: str, mount: str) -> str:
+        prefix = mount + self.settings.path
+        if not prefix:
+            return name
+        if name.startswith(prefix + "/"):
+            return name[len(prefix) :]
+        raise NotBelowMountError("NOT_FOUND", f"Streams live below {prefix}/.")
+
+    def _body(self, request: Request) -> bytes:
+        coding = request.headers.get(b"content-encoding")
+        if coding is None or not request.body:
+            return request.body
+        return compression.decompress(request.body, coding, self.settings.max_body_bytes)
+
+    def _location(self, request: Request) -> bytes:
+        scheme, host = request.scheme, request.headers.get(b"host", b"localhost")
+        if self.settings.trust_forwarded:
+            scheme = request.headers.get(b"x-forwarded-proto", scheme).partition(b",")[0].strip()
+            host = request.headers.get(b"x-forwarded-host", host).partition(b",")[0].strip()
+        return b"%b://%b%b" % (scheme, host, request.path)
+
+
+class NotBelowMountError(RequestError):
+    """A path outside of where streams live."""
+
+    status = 404
+
+
+def _read_reply(request: Request, read: ReadRequest, found: Read) -> Reply:
+    if not isinstance(found, Chunk):
+        return reply_to(found)
+    return replies.read(found, request.headers.get(b"if-none-match"), at_tail=read.offset == NOW, cursor=None)
+
+
+def _head_reply(found: Head) -> Reply:
+    return replies.head(found) if isinstance(found, Stream) else reply_to(found)
+
+
+def _compressed(accepted: bytes, reply: Reply) -> Answer:
+    """Compress a reply that is worth it, off the event loop when it is large."""
+    if reply.status != 200 or len(reply.body) < compression.MIN_BYTES:
+        return reply
+    fields = dict(reply.headers)
+    coding = compression.choose(accepted, fields.get(headers.CONTENT_TYPE, b""))
+    varying = (b"vary", b"accept-encoding")
+    if coding is None:
+        return Reply(200, [*reply.headers, varying], reply.body)
+    if b"etag" in fields:
+        fields[b"etag"] = caching.encoded_tag(fields[b"etag"], coding)
+    coded = [*fields.items(), varying, (b"content-encoding", coding)]
+    if len(reply.body) < _COMPRESS_IN_THREAD_BYTES:
+        return Reply(200, coded, compression.compress(reply.body, coding))
+    pending: Pending[Reply | EventFeed] = Pending()
+    work = asyncio.get_running_loop().run_in_executor(None, compression.compress, reply.body, coding)
+    work.add_done_callback(lambda done: pending.settle(Reply(200, coded, done.result())))
+    return pending
+
+
+def _method_not_allowed(allowed: bytes) -> Reply:
+    return problem(405, "METHOD_NOT_ALLOWED", f"Allowed here: {allowed.decode()}.", [(b"allow", allowed)])
+
+
+def _text(query: Query, name: bytes) -> str:
+    try:
+        return (query.one(name) or b"").decode()
+    except UnicodeDecodeError:
+        raise MalformedError("INVALID_PARAMETER", f"{name.decode()} must be UTF-8.") from None
+
+
+def _listing_reply(page: Page) -> Reply:
+    listed = [
+        {
+            "path": stream.name,
+            "contentType": stream.content_type.decode("latin-1"),
+            "tail": format_offset(stream.tail).decode(),
+            "closed": stream.closed,
+            "bytes": stream.tail - stream.base,
+            "createdMs": stream.created_ms,
+            "ttlSeconds": stream.lifetime.ttl_s,
+            "expiresMs": stream.deadline_ms,
+            "forkedFrom": stream.fork.source_name if stream.fork is not None else None,
+        }
+        for stream in page.streams
+    ]
+    body = msgspec.json.encode({"streams": listed, "cursor": page.next_after})
+    content_type = (headers.CONTENT_TYPE, b"application/json")
+    return Reply(200, [content_type, (b"cache-control", caching.NO_STORE)], body)

@@ -1,0 +1,120 @@
+"""Running a server: start up, serve until told to stop, drain, shut down."""
+
+import asyncio
+import contextlib
+import signal
+import ssl
+import time
+from collections.abc import AsyncIterator, Callable
+
+import uvloop
+
+from millstream.server.native import Connection, NativeServer
+from millstream.server.routes import Routes
+from millstream.server.settings import Settings, SettingsError
+from millstream.store.base import Store
+from millstream.store.memory import MemoryStore
+
+_TICK_S = 0.25
+"""How often time is looked at: expiry is at most this late."""
+
+
+def open_store(settings: Settings) -> Store:
+    """Make the engine that the settings name."""
+    assert settings.store == "memory"  # the settings allow no other
+    return MemoryStore()
+
+
+def clock_ms() -> int:
+    """Tell the time as the protocol counts it."""
+    return int(time.time() * 1000)
+
+
+@contextlib.asynccontextmanager
+async def running_routes(settings: Settings, store: Store) -> AsyncIterator[Routes]:
+    """Open a store and keep time for it: expiry, old event streams, keep-alives."""
+    await store.open()
+    routes = Routes(store, settings, clock_ms)
+    ticking = asyncio.create_task(_tick(routes))
+    try:
+        yield routes
+    finally:
+        routes.live.drain()
+        ticking.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await ticking
+        await store.close()
+
+
+async def _tick(routes: Routes) -> None:
+    loop = asyncio.get_running_loop()
+    while True:
+        await asyncio.sleep(_TICK_S)
+        routes.store.expire(clock_ms())
+        routes.live.tick(loop.time())
+
+
+def serve(settings: Settings, announce: Callable[[str], None]) -> None:
+    """Serve until SIGTERM or SIGINT; `announce` gets the URL once connections are accepted."""
+    uvloop.run(_serve(settings, announce))
+
+
+async def _serve(settings: Settings, announce: Callable[[str], None]) -> None:
+    loop = asyncio.get_running_loop()
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    async with running_routes(settings, open_store(settings)) as routes:
+        tls = _tls(settings)
+        scheme = "https" if tls is not None else "http"
+        native = NativeServer(routes, scheme=scheme.encode())
+        listener = await _listen(settings, native, tls)
+        announce(_url(scheme, settings.host, listener.sockets[0].getsockname()[1]))
+        await _until(stop, native)
+        listener.close()
+        await _drain(routes, native)
+
+
+async def _listen(settings: Settings, native: NativeServer, tls: ssl.SSLContext | None) -> asyncio.Server:
+    loop = asyncio.get_running_loop()
+    try:
+        return await loop.create_server(
+            lambda: Connection(native, loop), settings.host, settings.port, ssl=tls, backlog=2048
+        )
+    except OSError as error:
+        raise SettingsError(
+            f"cannot listen on {settings.host}:{settings.port}: {error.strerror or error}."
+        ) from None
+
+
+async def _until(stop: asyncio.Event, native: NativeServer) -> None:
+    loop = asyncio.get_running_loop()
+    while not stop.is_set():
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(stop.wait(), timeout=1.0)
+        native.tick(loop.time())
+
+
+async def _drain(routes: Routes, native: NativeServer) -> None:
+    routes.live.drain()
+    native.drain()
+    loop = asyncio.get_running_loop()
+    give_up_s = loop.time() + routes.settings.drain_timeout_s
+    while native.connections and loop.time() < give_up_s:
+        await asyncio.sleep(0.02)
+        native.tick(loop.time())
+
+
+def _tls(settings: Settings) -> ssl.SSLContext | None:
+    if not settings.tls_cert:
+        return None
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    try:
+        context.load_cert_chain(settings.tls_cert, settings.tls_key)
+    except (OSError, ssl.SSLError) as error:
+        raise SettingsError(f"--tls-cert, --tls-key: cannot be used: {error}.") from None
+    return context
+
+
+def _url(scheme: str, host: str, port: int) -> str:
+    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"

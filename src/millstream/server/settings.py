@@ -1,0 +1,141 @@
+"""Settings of the server, each declared once.
+
+A field here is an option of `millstream serve` (`--long-poll-timeout-ms`), a variable
+(`MILLSTREAM_LONG_POLL_TIMEOUT_MS`), a key of the TOML file (`long_poll_timeout_ms`) and a row of the
+documentation. Where several are given, the option wins over the variable, the variable over the file.
+"""
+
+import dataclasses
+import tomllib
+import types
+import typing
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+VARIABLE_PREFIX = "MILLSTREAM_"
+
+
+class SettingsError(Exception):
+    """A setting that cannot be used; the message says which, where it came from and what would do."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Rule:
+    """What a value must satisfy, and what it is for."""
+
+    help: str
+    minimum: float | None = None
+    maximum: float | None = None
+    choices: tuple[str, ...] = ()
+
+
+def _setting(default: Any, help: str, **rule: Any) -> Any:
+    return dataclasses.field(default=default, metadata={"rule": Rule(help=help, **rule)})
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Settings:
+    """How a server runs."""
+
+    host: str = _setting("127.0.0.1", "Address to listen on.")
+    port: int = _setting(4437, "Port to listen on; 0 takes any free one.", minimum=0, maximum=65535)
+    store: str = _setting("memory", "Where streams are kept.", choices=("memory",))
+    path: str = _setting("", "URL path below which all streams live, such as /v1/stream.")
+    long_poll_timeout_ms: int = _setting(
+        30_000, "How long a long-poll waits for data, in milliseconds.", minimum=1, maximum=3_600_000
+    )
+    sse_ttl_s: float = _setting(
+        60.0, "After how many seconds an event stream ends, for the client to come back.", minimum=0.1
+    )
+    max_body_bytes: int = _setting(16 * 2**20, "Largest request body, after decompression.", minimum=1)
+    max_chunk_bytes: int = _setting(
+        2**20, "Most bytes in one answer; a single larger message is sent whole.", minimum=1
+    )
+    max_header_bytes: int = _setting(32 * 2**10, "Most bytes of a request before its body.", minimum=1024)
+    max_connections: int = _setting(16_384, "Most connections at once; more are answered 503.", minimum=1)
+    header_timeout_s: float = _setting(10.0, "How long a client may take to send its headers.", minimum=0.1)
+    body_timeout_s: float = _setting(30.0, "How long a request body may stall.", minimum=0.1)
+    idle_timeout_s: float = _setting(75.0, "How long an idle connection is kept open.", minimum=0.1)
+    drain_timeout_s: float = _setting(10.0, "How long a stopping server waits for answers.", minimum=0)
+    cors_origin: tuple[str, ...] = _setting(
+        ("*",), "Origin that browsers may call from; may be given several times; * is any."
+    )
+    compress: bool = _setting(True, "Compress answers of 1 KiB and more for clients that accept it.")
+    trust_forwarded: bool = _setting(
+        False, "Believe X-Forwarded-Proto and X-Forwarded-Host; only behind a proxy that sets them."
+    )
+    tls_cert: str = _setting("", "Certificate chain in PEM, to serve https.")
+    tls_key: str = _setting("", "Private key of the certificate, in PEM.")
+
+    def __post_init__(self) -> None:
+        if bool(self.tls_cert) != bool(self.tls_key):
+            raise SettingsError("tls_cert and tls_key are given together, or neither.")
+        if self.path and (not self.path.startswith("/") or self.path.endswith("/")):
+            raise SettingsError(f"path must begin with a slash and not end with one, not {self.path!r}.")
+
+
+def fields() -> Iterator[tuple[str, Any, Any, Rule]]:
+    """Give every setting: its name, type, default and rule."""
+    hints = typing.get_type_hints(Settings)
+    for field in dataclasses.fields(Settings):
+        yield field.name, hints[field.name], field.default, field.metadata["rule"]
+
+
+def load(options: Mapping[str, Any], variables: Mapping[str, str], config: Path | None = None) -> Settings:
+    """Put settings together from options, variables and a file, in this order of precedence."""
+    file = _read_file(config) if config is not None else {}
+    values: dict[str, Any] = {}
+    for name, kind, _default, rule in fields():
+        variable = VARIABLE_PREFIX + name.upper()
+        if options.get(name) is not None:
+            values[name] = _check(options[name], kind, rule, "--" + name.replace("_", "-"))
+        elif variable in variables:
+            values[name] = _check(variables[variable], kind, rule, variable)
+        elif name in file:
+            values[name] = _check(file[name], kind, rule, f"{name} in {config}")
+    return Settings(**values)
+
+
+def _read_file(config: Path) -> dict[str, Any]:
+    try:
+        with config.open("rb") as file:
+            content = tomllib.load(file)
+    except OSError as error:
+        raise SettingsError(f"--config: {config} cannot be read: {error.strerror}.") from None
+    except tomllib.TOMLDecodeError as error:
+        raise SettingsError(f"--config: {config} is not valid TOML: {error}.") from None
+    unknown = content.keys() - {name for name, *_ in fields()}
+    if unknown:
+        raise SettingsError(f"--config: {config} has unknown settings: {', '.join(sorted(unknown))}.")
+    return content
+
+
+def _check(value: Any, kind: Any, rule: Rule, where: str) -> Any:
+    converted = _convert(value, kind, where)
+    if rule.choices and converted not in rule.choices:
+        raise SettingsError(f"{where}: {converted!r} is not one of {', '.join(rule.choices)}.")
+    if rule.minimum is not None and converted < rule.minimum:
+        raise SettingsError(f"{where}: {converted} is below the smallest value, {rule.minimum:g}.")
+    if rule.maximum is not None and converted > rule.maximum:
+        raise SettingsError(f"{where}: {converted} is above the largest value, {rule.maximum:g}.")
+    return converted
+
+
+def _convert(value: Any, kind: Any, where: str) -> Any:
+    if isinstance(kind, types.GenericAlias):  # tuple[str, ...]
+        parts = value.split(",") if isinstance(value, str) else value
+        return tuple(str(part).strip() for part in parts)
+    if kind is bool and isinstance(value, str):
+        words = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
+        if value.lower() not in words:
+            raise SettingsError(f"{where}: {value!r} is not true or false.")
+        return words[value.lower()]
+    if isinstance(value, kind) and (kind is bool or not isinstance(value, bool)):
+        return value
+    if isinstance(value, str) or (kind is float and isinstance(value, int)):
+        try:
+            return kind(value)
+        except ValueError:
+            pass
+    raise SettingsError(f"{where}: {value!r} is not {'a whole number' if kind is int else 'a number'}.")

@@ -1,0 +1,44 @@
+"""Replies as bytes of HTTP/1.1, put together from pieces that were encoded before."""
+
+from email.utils import formatdate
+from http import HTTPStatus
+
+from millstream.protocol.replies import Header, Reply
+
+CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+LAST_CHUNK = b"0\r\n\r\n"
+
+_STATUS_LINES = {
+    status.value: b"HTTP/1.1 %d %b\r\n" % (status.value, status.phrase.encode()) for status in HTTPStatus
+}
+_BODILESS = (204, 304)
+
+
+def encode_headers(fields: list[Header]) -> bytes:
+    """Write headers as lines."""
+    return b"".join([b"%b: %b\r\n" % field for field in fields])
+
+
+def date_line(now_s: float) -> bytes:
+    """Write the Date header; it changes once a second, so the caller keeps it."""
+    return b"date: %b\r\n" % formatdate(now_s, usegmt=True).encode()
+
+
+def encode_reply(reply: Reply, common: bytes, *, is_head: bool, keep_alive: bool) -> bytes:
+    """Write a whole reply."""
+    parts = [_STATUS_LINES[reply.status], common]
+    for name, value in reply.headers:
+        parts += name, b": ", value, b"\r\n"
+    if not keep_alive:
+        parts.append(b"connection: close\r\n")
+    if is_head or reply.status in _BODILESS:
+        parts.append(b"\r\n")
+    else:
+        parts += b"content-length: %d\r\n\r\n" % len(reply.body), reply.body
+    return b"".join(parts)
+
+
+def encode_stream_head(reply: Reply, common: bytes, *, chunked: bool) -> bytes:
+    """Write the beginning of a reply whose body follows piece by piece."""
+    framing = b"transfer-encoding: chunked\r\n" if chunked else b"connection: close\r\n"
+    return b"".join([_STATUS_LINES[reply.status], common, encode_headers(reply.headers), framing, b"\r\n"])

@@ -1,0 +1,85 @@
+"""The contract of every engine.
+
+A request names a stream and comes with the time. The engine finds the stream, asks `protocol` what
+should happen, makes that durable and returns the decision; so each method is one row:
+
+        create   PUT      5.1      a new stream, a fork, or what is in the way
+        append   POST     5.2      data, closure, or both, in one atomic change
+        read     GET      5.6      a chunk; a live read calls it again when woken
+        head     HEAD     5.5      the stream as it is
+        delete   DELETE   5.4      gone, or kept for its forks
+        listing  GET      X2       names in order, page by page
+        expire   -        5.1      end what has outlived its time
+
+An engine returns a decision, or a `Pending` of it when it has to wait for a disk or a database. It
+calls its listener with a stream's name after every change that a waiting reader must see, once the
+change is durable. It is used from one event loop, and every method decides without awaiting.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+
+import msgspec
+
+from millstream.protocol.reads import Chunk, OffsetGone, OffsetUnaligned
+from millstream.protocol.requests import AppendRequest, CreateRequest, ReadRequest
+from millstream.protocol.streams import AppendPlan, CreatePlan, Delete, NotFound, SoftDeleted, Stream
+from millstream.store.pending import Eventually
+
+Missing = NotFound | SoftDeleted
+Created = CreatePlan
+Appended = AppendPlan | Missing
+Read = Chunk | OffsetGone | OffsetUnaligned | Missing
+Head = Stream | Missing
+Deleted = Delete | Missing
+
+Listener = Callable[[str], None]
+
+
+class Page(msgspec.Struct, frozen=True):
+    """A part of the listing, and the name to go on after, if there is more."""
+
+    streams: list[Stream]
+    next_after: str | None
+
+
+class Store(ABC):
+    """Where streams are kept."""
+
+    listener: Listener = staticmethod(lambda name: None)
+
+    async def open(self) -> None:  # noqa: B027  an engine without a disk has nothing to open
+        """Make the engine ready; called once, on the loop that will use it."""
+
+    async def close(self) -> None:  # noqa: B027  nor to close
+        """Finish what was begun and let go of everything."""
+
+    @abstractmethod
+    def create(self, name: str, request: CreateRequest, now_ms: int) -> Eventually[Created]:
+        """Create a stream or a fork, or say what is in the way."""
+
+    @abstractmethod
+    def append(self, name: str, request: AppendRequest, now_ms: int) -> Eventually[Appended]:
+        """Append, close, or both."""
+
+    @abstractmethod
+    def read(
+        self, name: str, request: ReadRequest, max_bytes: int, now_ms: int, *, peek: bool = False
+    ) -> Eventually[Read]:
+        """Read a chunk and renew the stream's TTL; a peek does neither, it only measures the chunk."""
+
+    @abstractmethod
+    def head(self, name: str, now_ms: int) -> Eventually[Head]:
+        """Describe a stream without renewing its TTL."""
+
+    @abstractmethod
+    def delete(self, name: str, now_ms: int) -> Eventually[Deleted]:
+        """Delete a stream; its bytes stay while forks need them."""
+
+    @abstractmethod
+    def listing(self, prefix: str, glob: str | None, after: str, limit: int, now_ms: int) -> Eventually[Page]:
+        """List streams in the order of their names, beginning after a name."""
+
+    @abstractmethod
+    def expire(self, now_ms: int) -> None:
+        """End the streams whose time is over."""

@@ -1,0 +1,50 @@
+"""Appended pieces of bytes, found again by position.
+
+        position   base            ends[0]     ends[1]          ends[2]
+                    |---- piece 0 ----|-- piece 1 --|--- piece 2 ---|
+
+The ends are the append boundaries that readers of JSON streams and forks ask for.
+"""
+
+from array import array
+from bisect import bisect_right
+
+
+class Pieces:
+    """A growing run of bytes that remembers how it grew."""
+
+    __slots__ = ("_ends", "_pieces", "base", "end")
+
+    def __init__(self, base: int) -> None:
+        self.base = base
+        self.end = base
+        self._ends = array("Q")
+        self._pieces: list[bytes] = []
+
+    def append(self, piece: bytes) -> None:
+        """Add a piece at the end."""
+        self.end += len(piece)
+        self._ends.append(self.end)
+        self._pieces.append(piece)
+
+    def bounds(self, position: int) -> tuple[int, int]:
+        """Give the start and end of the piece that holds the byte at `position`."""
+        index = bisect_right(self._ends, position)
+        return self._ends[index - 1] if index else self.base, self._ends[index]
+
+    def fetch(self, start: int, end: int) -> bytes:
+        """Give the bytes from start to end."""
+        if start >= end:
+            return b""
+        first = bisect_right(self._ends, start)
+        last = bisect_right(self._ends, end - 1)
+        skipped = start - (self._ends[first - 1] if first else self.base)
+        if first == last:
+            piece = self._pieces[first]
+            return piece[skipped : skipped + end - start] if len(piece) != end - start else piece
+        pieces = self._pieces[first : last + 1]
+        pieces[0] = pieces[0][skipped:]
+        surplus = self._ends[last] - end
+        if surplus:
+            pieces[-1] = pieces[-1][:-surplus]
+        return b"".join(pieces)

@@ -11,21 +11,27 @@ from millstream.protocol.errors import MalformedError
 class Query:
     """The parameters of a URL."""
 
-    __slots__ = ("_pairs",)
+    __slots__ = ("_repeated", "_values")
 
     def __init__(self, raw: bytes) -> None:
-        self._pairs = [_pair(part) for part in raw.split(b"&") if part] if raw else []
+        self._values: dict[bytes, bytes] = {}
+        self._repeated: set[bytes] = set()
+        if raw:
+            for part in raw.split(b"&"):
+                name, value = _pair(part)
+                if name in self._values:
+                    self._repeated.add(name)
+                self._values[name] = value
 
     def one(self, name: bytes) -> bytes | None:
         """Give a parameter's value, None when it is absent; repeated ones are refused."""
-        values = [value for key, value in self._pairs if key == name]
-        if len(values) > 1:
+        if name in self._repeated:
             raise MalformedError("REPEATED_PARAMETER", f"The parameter {name.decode()} may be given once.")
-        return values[0] if values else None
+        return self._values.get(name)
 
     def has(self, name: bytes) -> bool:
         """Tell whether a parameter was given."""
-        return any(key == name for key, _ in self._pairs)
+        return name in self._values
 
 
 def _pair(part: bytes) -> tuple[bytes, bytes]:

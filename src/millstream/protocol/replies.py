@@ -66,6 +66,17 @@ def soft_deleted(refusal: streams.SoftDeleted) -> Reply:
     return problem(410, "GONE", f"The stream at {refusal.name} was deleted.")
 
 
+def _no_space(_refusal: streams.NoSpace) -> Reply:
+    return problem(
+        507, "NO_SPACE", "The server's disk is full; nothing was changed.", [(b"retry-after", b"5")]
+    )
+
+
+def _store_failed(_refusal: streams.StoreFailed) -> Reply:
+    detail = "The server's disk failed; whether the change was kept shows after a restart."
+    return problem(503, "STORE_FAILED", detail, [(b"retry-after", b"5")])
+
+
 # -- Appending and closing -----------------------------------------------------------------------
 
 
@@ -254,6 +265,8 @@ def head(stream: streams.Stream) -> Reply:
 _REPLIES: dict[type, Callable[[Any], Reply]] = {
     streams.NotFound: not_found,
     streams.SoftDeleted: soft_deleted,
+    streams.NoSpace: _no_space,
+    streams.StoreFailed: _store_failed,
     streams.Append: appended,
     streams.Duplicate: _duplicate,
     streams.AlreadyClosed: _already_closed,

@@ -76,6 +76,17 @@ class SoftDeleted(msgspec.Struct, frozen=True):
     name: str
 
 
+class NoSpace(msgspec.Struct, frozen=True):
+    """The disk is full: nothing was changed."""
+
+
+class StoreFailed(msgspec.Struct, frozen=True):
+    """The engine can no longer promise durability and takes no more changes."""
+
+
+Unstored = NoSpace | StoreFailed
+
+
 # -- Appending and closing -----------------------------------------------------------------------
 
 

@@ -97,8 +97,13 @@ class Routes:
         if read.live is not LiveMode.NO:
             return self._live_read(name, read)
         found = self.store.read(name, read, self.settings.max_chunk_bytes, self._clock_ms())
-        accepted = request.headers.get(b"accept-encoding", b"") if self.settings.compress else b""
-        return when(when(found, partial(_read_reply, request, read)), partial(_compressed, accepted))
+        return when(found, partial(self._read_reply, request, read))
+
+    def _read_reply(self, request: Request, read: ReadRequest, found: Read) -> Answer:
+        reply = _read_reply(request, read, found)
+        if reply.status != 200 or len(reply.body) < compression.MIN_BYTES or not self.settings.compress:
+            return reply
+        return _compressed(reply, request.headers.get(b"accept-encoding", b""))
 
     def _live_read(self, name: str, read: ReadRequest) -> Answer:
         sse = read.live is LiveMode.SSE
@@ -197,10 +202,8 @@ def _head_reply(found: Head) -> Reply:
     return replies.head(found) if isinstance(found, Stream) else reply_to(found)
 
 
-def _compressed(accepted: bytes, reply: Reply) -> Answer:
-    """Compress a reply that is worth it, off the event loop when it is large."""
-    if reply.status != 200 or len(reply.body) < compression.MIN_BYTES:
-        return reply
+def _compressed(reply: Reply, accepted: bytes) -> Answer:
+    """Compress a reply as the client accepts it, off the event loop when it is large."""
     fields = dict(reply.headers)
     coding = compression.choose(accepted, fields.get(headers.CONTENT_TYPE, b""))
     varying = (b"vary", b"accept-encoding")

@@ -23,15 +23,23 @@ import msgspec
 
 from millstream.protocol.reads import Chunk, OffsetGone, OffsetUnaligned
 from millstream.protocol.requests import AppendRequest, CreateRequest, ReadRequest
-from millstream.protocol.streams import AppendPlan, CreatePlan, Delete, NotFound, SoftDeleted, Stream
+from millstream.protocol.streams import (
+    AppendPlan,
+    CreatePlan,
+    Delete,
+    NotFound,
+    SoftDeleted,
+    Stream,
+    Unstored,
+)
 from millstream.store.pending import Eventually
 
 Missing = NotFound | SoftDeleted
-Created = CreatePlan
-Appended = AppendPlan | Missing
+Created = CreatePlan | Unstored
+Appended = AppendPlan | Missing | Unstored
 Read = Chunk | OffsetGone | OffsetUnaligned | Missing
 Head = Stream | Missing
-Deleted = Delete | Missing
+Deleted = Delete | Missing | Unstored
 
 Listener = Callable[[str], None]
 

@@ -1,0 +1,319 @@
+"""Streams in a table: the part of an engine that is the same wherever the bytes go.
+
+A table looks streams up, asks `protocol` what should happen, changes the stream and hands the change
+to its engine, which makes it durable. There are two states of every stream, and both have names:
+
+        accepted   `kept.stream`               what the next decision is made on
+        durable    `kept.tail`, `kept.closed`  what readers and answers may speak of
+
+In memory they move together. On a disk the durable one follows when the change is on it.
+"""
+
+import copy
+import heapq
+from abc import abstractmethod
+from collections.abc import Iterator
+from typing import Protocol, TypeVar
+
+import msgspec
+
+from millstream.protocol import lineage, reads, streams
+from millstream.protocol.globs import glob_matches
+from millstream.protocol.requests import AppendRequest, CreateRequest, ReadRequest
+from millstream.protocol.streams import NotFound, SoftDeleted, Stream
+from millstream.store.base import Appended, Created, Deleted, Head, Missing, Page, Read, Store
+from millstream.store.pending import Eventually
+
+_LISTING_STEPS = 10_000  # names looked at for one page, so that a glob that matches little stays quick
+_UNSEEN = -1
+
+D = TypeVar("D")
+
+
+class Content(Protocol):
+    """The bytes of one stream, from its base on."""
+
+    def append(self, piece: bytes) -> None:
+        """Add the bytes of one append."""
+        ...
+
+    def bounds(self, position: int) -> tuple[int, int]:
+        """Give the append that holds the byte at `position`, as its start and end."""
+        ...
+
+    def fetch(self, start: int, end: int) -> bytes:
+        """Give the bytes from start to end."""
+        ...
+
+
+class Kept:
+    """A stream with its content and, for a fork, the stream that keeps what it inherited."""
+
+    __slots__ = ("closed", "content", "lsn", "source", "stream", "tail", "used_ms")
+
+    def __init__(self, stream: Stream, source: "Kept | None", content: Content) -> None:
+        self.stream = stream
+        self.source = source
+        self.content = content
+        self.tail = _UNSEEN
+        self.closed = False
+        self.lsn = 0
+        self.used_ms = 0
+
+    @property
+    def seen(self) -> bool:
+        """Whether readers may know of the stream: its creation is durable."""
+        return self.tail != _UNSEEN
+
+    def bounds(self, position: int) -> tuple[int, int]:
+        """Find the append that holds a byte, in this stream or the ancestor that keeps it."""
+        owner, ceiling = self, self.stream.tail
+        while position < owner.stream.base and owner.source is not None:
+            ceiling = min(ceiling, owner.stream.base)
+            owner = owner.source
+        start, end = owner.content.bounds(position)
+        return start, min(end, ceiling)
+
+    def fetch(self, start: int, end: int) -> bytes:
+        """Read bytes from this stream and the ancestors that keep what it inherited."""
+        if start >= self.stream.base:
+            return self.content.fetch(start, end)
+        chain = [self]
+        while chain[-1].source is not None:
+            chain.append(chain[-1].source)
+        bases = [kept.stream.base for kept in chain]
+        parts = lineage.segments(bases, start, end)
+        return b"".join(chain[part.ancestor].content.fetch(part.start, part.end) for part in parts)
+
+
+class Ending(msgspec.Struct, frozen=True):
+    """All that one deletion changes: what is gone, and the source that stays with one fork less."""
+
+    plan: streams.Delete
+    gone: list[Kept]
+    staying_source: Kept | None
+
+
+class TableStore(Store):
+    """An engine that decides on streams it has at hand."""
+
+    def __init__(self) -> None:
+        self._by_name: dict[str, Kept] = {}
+        self._deadlines: list[tuple[int, int, Kept]] = []
+
+    # -- What an engine adds ---------------------------------------------------------------------
+
+    @abstractmethod
+    def _next_id(self) -> int:
+        """Give an id that no stream ever had."""
+
+    @abstractmethod
+    def _new_content(self, stream: Stream) -> Content:
+        """Make the place for a new stream's bytes."""
+
+    @abstractmethod
+    def _lookup(self, name: str) -> Kept | None:
+        """Find a stream, at hand or elsewhere."""
+
+    @abstractmethod
+    def _walk_names(self, prefix: str, after: str) -> Iterator[str]:
+        """Give names in order."""
+
+    @abstractmethod
+    def _commit_create(self, kept: Kept, plan: streams.Create) -> Eventually[Created]:
+        """Make a creation durable, then visible."""
+
+    @abstractmethod
+    def _commit_append(self, kept: Kept, plan: streams.Append, now_ms: int) -> Eventually[Appended]:
+        """Make an append durable, then visible."""
+
+    @abstractmethod
+    def _commit_end(self, kept: Kept, ending: Ending) -> Eventually[Deleted]:
+        """Make a deletion durable."""
+
+    @abstractmethod
+    def _commit_renewal(self, kept: Kept, now_ms: int) -> None:
+        """Take note that a TTL was renewed."""
+
+    def _once_durable(self, kept: Kept, decision: D) -> Eventually[D]:
+        """Hold a decision back until all that it was made on is durable."""
+        return decision
+
+    # -- The contract ----------------------------------------------------------------------------
+
+    def create(self, name: str, request: CreateRequest, now_ms: int) -> Eventually[Created]:
+        """Create a stream or a fork, or say what is in the way."""
+        if not isinstance(self._find(name, now_ms), NotFound):
+            kept = self._by_name[name]
+            decision = streams.plan_existing(kept.stream, request)
+            if isinstance(decision, streams.Exists):
+                decision = streams.Exists(copy.copy(kept.stream))
+            return self._once_durable(kept, decision)
+        if request.forked_from is None:
+            return self._keep(streams.plan_create(self._next_id(), name, request, now_ms), None)
+        return self._fork(name, request, request.forked_from, now_ms)
+
+    def append(self, name: str, request: AppendRequest, now_ms: int) -> Eventually[Appended]:
+        """Append, close, or both."""
+        kept = self._find(name, now_ms)
+        if not isinstance(kept, Kept):
+            return kept
+        plan = streams.plan_append(kept.stream, request)
+        if isinstance(plan, streams.Append):
+            if plan.data:
+                kept.content.append(plan.data)
+            streams.apply_append(kept.stream, plan, now_ms)
+            return self._commit_append(kept, plan, now_ms)
+        if isinstance(plan, streams.Duplicate | streams.AlreadyClosed):
+            self._renew(kept, now_ms)
+        return self._once_durable(kept, plan)
+
+    def read(
+        self, name: str, request: ReadRequest, max_bytes: int, now_ms: int, *, peek: bool = False
+    ) -> Read:
+        """Read a chunk and renew the stream's TTL; a peek does neither, it only measures the chunk."""
+        kept = self._find(name, now_ms)
+        if not isinstance(kept, Kept):
+            return kept
+        if not kept.seen:
+            return NotFound(name)
+        stream = kept.stream
+        span = reads.plan_read(request, stream.kind, 0, kept.tail, max_bytes, kept)
+        if not isinstance(span, reads.Span):
+            return span
+        if not peek:
+            self._renew(kept, now_ms)
+        return reads.Chunk(
+            stream.id,
+            stream.content_type,
+            stream.kind,
+            stream.lifetime,
+            span.start,
+            span.end,
+            b"" if peek else kept.fetch(span.start, span.end),
+            span.end == kept.tail,
+            kept.closed,
+        )
+
+    def head(self, name: str, now_ms: int) -> Head:
+        """Describe a stream without renewing its TTL."""
+        kept = self._find(name, now_ms)
+        if not isinstance(kept, Kept):
+            return kept
+        return _as_seen(kept) if kept.seen else NotFound(name)
+
+    def delete(self, name: str, now_ms: int) -> Eventually[Deleted]:
+        """Delete a stream; its bytes stay while forks need them."""
+        kept = self._find(name, now_ms)
+        return self._end(kept) if isinstance(kept, Kept) else kept
+
+    def listing(self, prefix: str, glob: str | None, after: str, limit: int, now_ms: int) -> Page:
+        """List streams in the order of their names, beginning after a name."""
+        found: list[Stream] = []
+        for steps, name in enumerate(self._walk_names(prefix, after)):
+            if len(found) == limit or steps == _LISTING_STEPS:
+                return Page(found, after)
+            after = name
+            if glob and not glob_matches(glob, name):
+                continue
+            kept = self._lookup(name)
+            if kept is None or not kept.seen or kept.stream.soft_deleted or kept.stream.expired(now_ms):
+                continue
+            found.append(_as_seen(kept))
+        return Page(found, None)
+
+    def expire(self, now_ms: int) -> None:
+        """End the streams whose time is over."""
+        while self._deadlines and self._deadlines[0][0] <= now_ms:
+            _, id, kept = heapq.heappop(self._deadlines)
+            stream = kept.stream
+            if self._by_name.get(stream.name) is not kept or stream.soft_deleted:
+                continue
+            if stream.expired(now_ms):
+                self._end(kept)
+            elif stream.deadline_ms is not None:  # it was renewed since
+                heapq.heappush(self._deadlines, (stream.deadline_ms, id, kept))
+
+    # -- How -------------------------------------------------------------------------------------
+
+    def _find(self, name: str, now_ms: int) -> Kept | Missing:
+        kept = self._lookup(name)
+        if kept is None:
+            return NotFound(name)
+        stream = kept.stream
+        if stream.deadline_ms is not None and stream.expired(now_ms) and not stream.soft_deleted:
+            self._end(kept)
+            return SoftDeleted(name) if stream.soft_deleted else NotFound(name)
+        return SoftDeleted(name) if stream.soft_deleted else kept
+
+    def _renew(self, kept: Kept, now_ms: int) -> None:
+        if kept.stream.lifetime.ttl_s is not None:
+            kept.stream.renew(now_ms)
+            self._commit_renewal(kept, now_ms)
+
+    def _fork(self, name: str, request: CreateRequest, source_name: str, now_ms: int) -> Eventually[Created]:
+        if isinstance(self._find(source_name, now_ms), NotFound):
+            return streams.SourceNotFound(source_name)
+        source = self._by_name[source_name]
+        anchor = streams.fork_anchor(source.stream, request, earliest=0)
+        if not isinstance(anchor, int):
+            return anchor
+        following = b""
+        if request.fork_sub_offset and anchor < source.stream.tail:
+            following = source.fetch(anchor, source.bounds(anchor)[1])
+        base = streams.fork_base(source.stream.kind, anchor, request.fork_sub_offset, following)
+        if not isinstance(base, int):
+            return base
+        plan = streams.plan_fork(self._next_id(), name, source.stream, anchor, base, request, now_ms)
+        return self._keep(plan, source)
+
+    def _keep(self, plan: streams.Create, source: Kept | None) -> Eventually[Created]:
+        stream = copy.copy(plan.stream)  # the plan says what was created; the stream will change
+        kept = Kept(stream, source, self._new_content(stream))
+        if plan.data:
+            kept.content.append(plan.data)
+        if source is not None:
+            source.stream.fork_count += 1
+        self._by_name[stream.name] = kept
+        self._watch_deadline(kept)
+        return self._commit_create(kept, plan)
+
+    def _watch_deadline(self, kept: Kept) -> None:
+        if kept.stream.deadline_ms is not None:
+            heapq.heappush(self._deadlines, (kept.stream.deadline_ms, kept.stream.id, kept))
+
+    def _end(self, kept: Kept) -> Eventually[Deleted]:
+        plan = streams.plan_delete(kept.stream)
+        if not isinstance(plan, streams.Delete):
+            return plan
+        gone: list[Kept] = []
+        source = None
+        if plan.soft:
+            kept.stream.soft_deleted = True
+        else:
+            gone, source = self._forget(kept)
+        return self._commit_end(kept, Ending(plan, gone, source))
+
+    def _forget(self, kept: Kept) -> tuple[list[Kept], Kept | None]:
+        """Drop a stream and each ancestor that was only kept for it; give them and the one that stays."""
+        gone: list[Kept] = []
+        doomed: Kept | None = kept
+        while doomed is not None:
+            gone.append(doomed)
+            del self._by_name[doomed.stream.name]
+            source = doomed.source
+            if source is None:
+                return gone, None
+            source.stream.fork_count -= 1
+            if not streams.releases_source(source.stream):
+                return gone, source
+            doomed = source
+        return gone, None
+
+
+def _as_seen(kept: Kept) -> Stream:
+    """Show a stream as far as it is durable."""
+    stream = kept.stream
+    if stream.tail == kept.tail and stream.closed == kept.closed:
+        return stream
+    return msgspec.structs.replace(stream, tail=kept.tail, closed=kept.closed)

@@ -27,12 +27,16 @@ def serve(config: Path | None = None, **options: Any) -> None:
 def _announce(settings: Settings, url: str) -> None:
     typer.echo(f"millstream {version('millstream')}")
     typer.echo(f"  listening on  {url}{settings.path}")
-    typer.echo(f"  store         {_STORES[settings.store]}")
+    typer.echo(f"  store         {_store(settings)}")
     typer.echo("  stop with Ctrl+C")
     sys.stdout.flush()
 
 
-_STORES = {"memory": "memory: streams are lost when the server stops"}
+def _store(settings: Settings) -> str:
+    if settings.store == "memory":
+        return "memory: streams are lost when the server stops"
+    synced = "synced before every answer" if settings.durability == "fsync" else "not safe against power cuts"
+    return f"{Path(settings.data).resolve()} ({synced})"
 
 
 def _signature() -> inspect.Signature:

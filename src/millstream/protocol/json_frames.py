@@ -40,8 +40,9 @@ def frame(body: bytes) -> bytes:
         raise MalformedError("INVALID_JSON", f"The body is not valid JSON: {error}.") from None
     except RecursionError:
         raise _too_deep() from None
-    # A value nested deeper than the limit is at least two bytes a level long.
-    if any(len(message) >= 2 * MAX_DEPTH and _depth(message) > MAX_DEPTH - 1 for message in messages):
+    levels = MAX_DEPTH - _is_array(body)  # the array that is flattened counts too
+    # A value nested deeper than that is at least two bytes a level long.
+    if any(len(message) > 2 * levels and _depth(message) > levels for message in messages):
         raise _too_deep()
     return b",".join([*messages, b""]) if messages else b""
 
@@ -53,7 +54,7 @@ def wrap(stored: bytes) -> bytes:
 
 def message_ends(stored: bytes) -> list[int]:
     """Find where each stored message ends, its comma included, counted from the first byte."""
-    return list(accumulate(len(message) + 1 for message in _array.decode(wrap(stored)))) if stored else []
+    return list(accumulate(len(message) + 1 for message in _split(wrap(stored)))) if stored else []
 
 
 def _split(body: bytes) -> list[bytes]:
@@ -73,8 +74,12 @@ def _split(body: bytes) -> list[bytes]:
     return messages
 
 
+def _is_array(body: bytes) -> bool:
+    return body.lstrip(_SPACE)[:1] == b"["
+
+
 def _parse(body: bytes) -> list[bytes]:
-    if body.lstrip(_SPACE)[:1] == b"[":
+    if _is_array(body):
         return [bytes(message) for message in _array.decode(body)]
     return [bytes(_value.decode(body))]
 

@@ -6,6 +6,7 @@ import signal
 import ssl
 import time
 from collections.abc import AsyncIterator, Callable
+from pathlib import Path
 
 import uvloop
 
@@ -13,6 +14,7 @@ from millstream.server.native import Connection, NativeServer
 from millstream.server.routes import Routes
 from millstream.server.settings import Settings, SettingsError
 from millstream.store.base import Store
+from millstream.store.log.opening import FolderStore
 from millstream.store.memory import MemoryStore
 
 _TICK_S = 0.25
@@ -21,8 +23,9 @@ _TICK_S = 0.25
 
 def open_store(settings: Settings) -> Store:
     """Make the engine that the settings name."""
-    assert settings.store == "memory"  # the settings allow no other
-    return MemoryStore()
+    if settings.store == "memory":
+        return MemoryStore()
+    return FolderStore(Path(settings.data), durable=settings.durability == "fsync")
 
 
 def clock_ms() -> int:

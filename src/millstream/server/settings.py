@@ -40,7 +40,18 @@ class Settings:
 
     host: str = _setting("127.0.0.1", "Address to listen on.")
     port: int = _setting(4437, "Port to listen on; 0 takes any free one.", minimum=0, maximum=65535)
-    store: str = _setting("memory", "Where streams are kept.", choices=("memory",))
+    store: str = _setting(
+        "log",
+        "Where streams are kept: log is a folder, memory is lost at the end.",
+        choices=("log", "memory"),
+    )
+    data: str = _setting("data", "Folder of the log store; made if it is not there.")
+    durability: str = _setting(
+        "fsync",
+        "When an append is acknowledged: fsync, once it is on the disk; os, once the operating system "
+        "has it, which survives a crash of the server but not of the machine.",
+        choices=("fsync", "os"),
+    )
     path: str = _setting("", "URL path below which all streams live, such as /v1/stream.")
     long_poll_timeout_ms: int = _setting(
         30_000, "How long a long-poll waits for data, in milliseconds.", minimum=1, maximum=3_600_000

@@ -21,6 +21,9 @@ class Pieces:
         self._ends = array("Q")
         self._pieces: list[bytes] = []
 
+    def __len__(self) -> int:
+        return len(self._pieces)
+
     def append(self, piece: bytes) -> None:
         """Add a piece at the end."""
         self.end += len(piece)
@@ -48,3 +51,14 @@ class Pieces:
         if surplus:
             pieces[-1] = pieces[-1][:-surplus]
         return b"".join(pieces)
+
+    def all(self) -> "tuple[list[bytes], array[int]]":
+        """Give a copy of the pieces and of their ends."""
+        return self._pieces[:], self._ends[:]
+
+    def drop(self, until: int) -> None:
+        """Forget the pieces before a position, which must be the end of one of them."""
+        count = bisect_right(self._ends, until)
+        del self._ends[:count]
+        del self._pieces[:count]
+        self.base = until

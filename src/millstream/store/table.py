@@ -49,7 +49,7 @@ class Content(Protocol):
 class Kept:
     """A stream with its content and, for a fork, the stream that keeps what it inherited."""
 
-    __slots__ = ("closed", "content", "lsn", "source", "stream", "tail", "used_ms")
+    __slots__ = ("closed", "content", "logged_deadline_ms", "lsn", "source", "stream", "tail", "used")
 
     def __init__(self, stream: Stream, source: "Kept | None", content: Content) -> None:
         self.stream = stream
@@ -58,7 +58,8 @@ class Kept:
         self.tail = _UNSEEN
         self.closed = False
         self.lsn = 0
-        self.used_ms = 0
+        self.logged_deadline_ms = stream.deadline_ms or 0
+        self.used = True
 
     @property
     def seen(self) -> bool:

@@ -1,0 +1,21 @@
+"""The durable engine: one shared log is the only commit point, everything else is derived from it.
+
+        data/
+          LOCK                             a second server on the same folder is refused
+          wal/00000000000000000001.wal     the log; its segments are named by their first number
+          streams/3f/<stream id>.bin       a stream's content, exactly the bytes that go on the wire
+          streams/3f/<stream id>.idx       where its appends end
+          catalog.db                       what is known of every stream, as of the last checkpoint
+
+What happens to an append:
+
+        event loop     decide, change the accepted state, queue the record
+        commit thread  one frame for all that is queued: one write, one fdatasync
+        event loop     move the durable tail, wake readers, answer
+
+        later, off that path (checkpoint): tails to stream files, one sync, rows and the log position
+        they stand for to the catalog in one transaction, old log segments recycled
+
+A crash at any point loses nothing that was answered: the catalog is a state in the past, and the log
+holds every change since.
+"""

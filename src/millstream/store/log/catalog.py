@@ -1,0 +1,122 @@
+"""The catalog: what is known of every stream, as of the last checkpoint, in SQLite.
+
+It is written only by checkpoints, each in one transaction with the log position that it stands for;
+so it is always a whole state of the past, and the log has the rest.
+"""
+
+import contextlib
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from millstream.protocol.streams import Stream
+
+_SCHEMA = """
+create table if not exists streams (
+    id integer primary key,
+    name text not null,
+    deadline_ms integer,
+    flushed integer not null,
+    appends integer not null,
+    state blob not null
+);
+create index if not exists streams_by_name on streams (name);
+create index if not exists streams_by_deadline on streams (deadline_ms) where deadline_ms is not null;
+create table if not exists facts (name text primary key, value integer not null) without rowid;
+"""
+_ROW = "select id, name, deadline_ms, flushed, appends, state from streams"
+
+encode_stream = msgspec.msgpack.Encoder().encode
+_decode_stream = msgspec.msgpack.Decoder(Stream).decode
+
+
+class Row(msgspec.Struct, frozen=True):
+    """A stream in the catalog: its state, and how much of its content its files hold."""
+
+    stream_id: int
+    name: str
+    deadline_ms: int | None
+    flushed: int
+    appends: int
+    state: bytes
+
+    def stream(self) -> Stream:
+        """Read the stream's state."""
+        return _decode_stream(self.state)
+
+
+class Catalog:
+    """The catalog's file; a path of `:memory:` keeps it in memory."""
+
+    def __init__(self, path: Path | str) -> None:
+        self._writer = _connect(path)
+        self._writer.executescript(_SCHEMA)
+        # Checkpoints write from another thread; look-ups must not wait for them nor see half of one.
+        self._reader = _connect(path) if path != ":memory:" else self._writer
+
+    def by_name(self, name: str) -> Row | None:
+        """Find a stream by its name."""
+        return self._one(f"{_ROW} where name = ?", name)
+
+    def by_id(self, stream_id: int) -> Row | None:
+        """Find a stream by its id."""
+        return self._one(f"{_ROW} where id = ?", stream_id)
+
+    def due(self, now_ms: int, limit: int) -> list[str]:
+        """Name streams whose time was over, as far as the catalog knows."""
+        query = "select name from streams where deadline_ms <= ? order by deadline_ms limit ?"
+        return [name for (name,) in self._reader.execute(query, (now_ms, limit))]
+
+    def names(self, prefix: str, after: str) -> Iterator[str]:
+        """Give names that begin with a prefix and come after another, in order."""
+        query = "select name from streams where name > ? and name >= ? order by name limit 1000"
+        while True:
+            page = [name for (name,) in self._reader.execute(query, (after, prefix))]
+            for name in page:
+                if not name.startswith(prefix):
+                    return
+                yield name
+            if not page:
+                return
+            after = page[-1]
+
+    def fact(self, name: str) -> int:
+        """Give a number that was kept; 0 when there is none."""
+        row = self._reader.execute("select value from facts where name = ?", (name,)).fetchone()
+        return row[0] if row is not None else 0
+
+    def checkpoint(self, changed: list[Row], gone: list[int], facts: dict[str, int]) -> None:
+        """Replace the state by a newer one, all at once."""
+        with self._transaction():
+            self._writer.executemany("delete from streams where id = ?", [(id,) for id in gone])
+            rows = [msgspec.structs.astuple(row) for row in changed]
+            self._writer.executemany("replace into streams values (?, ?, ?, ?, ?, ?)", rows)
+            self._writer.executemany("replace into facts values (?, ?)", facts.items())
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._reader.close()
+        self._writer.close()
+
+    def _one(self, query: str, value: str | int) -> Row | None:
+        row = self._reader.execute(query, (value,)).fetchone()
+        return Row(*row) if row is not None else None
+
+    @contextlib.contextmanager
+    def _transaction(self) -> Iterator[None]:
+        self._writer.execute("begin immediate")
+        try:
+            yield
+        except BaseException:
+            self._writer.execute("rollback")
+            raise
+        self._writer.execute("commit")
+
+
+def _connect(path: Path | str) -> sqlite3.Connection:
+    connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    connection.execute("pragma journal_mode = wal")
+    connection.execute("pragma synchronous = full")
+    return connection

@@ -1,0 +1,139 @@
+"""Group commit: one write and one sync for everything that waits.
+
+No timer: a lone writer waits for nobody. Batches form by themselves, of what is queued while the
+previous sync runs.
+"""
+
+import errno
+import queue
+import threading
+from collections.abc import Callable
+from enum import Enum
+from typing import Protocol
+
+import msgspec
+
+from millstream.store.log.segments import Log
+
+_MAX_BATCH_BYTES = 8 * 2**20
+
+
+class Committed(msgspec.Struct, frozen=True):
+    """Everything up to a record is durable."""
+
+    lsn: int
+
+
+class Full(msgspec.Struct, frozen=True):
+    """The disk has no room: nothing of what waits was kept."""
+
+
+class Failed(msgspec.Struct, frozen=True):
+    """The disk failed: what waits may or may not be kept, and nothing more may be promised."""
+
+    reason: str
+
+
+Outcome = Committed | Full | Failed
+
+
+class Committer(Protocol):
+    """Makes records durable, in the order in which they come."""
+
+    def submit(self, record: bytes) -> None:
+        """Queue a record."""
+        ...
+
+    def call(self, action: Callable[[], None]) -> None:
+        """Do something to the log between two batches, in its turn."""
+        ...
+
+    def resume(self) -> None:
+        """Go on after a full disk; what was queued until now has been taken back."""
+        ...
+
+    def stop(self) -> None:
+        """Commit what is queued, then stop."""
+        ...
+
+
+def write_batch(log: Log, records: list[bytes]) -> Outcome:
+    """Make records durable, and say what came of it."""
+    try:
+        log.write(records)
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            return Full()
+        # After a failed sync the page cache no longer tells what is on the disk: never try again.
+        return Failed(str(error))
+    return Committed(log.next_lsn - 1)
+
+
+class _Signal(Enum):
+    RESUME = "resume"
+    STOP = "stop"
+
+
+_Item = bytes | Callable[[], None] | _Signal
+
+
+class CommitThread:
+    """A committer with a thread of its own; outcomes are reported from that thread."""
+
+    def __init__(self, log: Log, report: Callable[[Outcome], None]) -> None:
+        self._log = log
+        self._report = report
+        self._queue: queue.SimpleQueue[_Item] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._run, name="millstream-commit", daemon=True)
+        self._thread.start()
+
+    def submit(self, record: bytes) -> None:
+        """Queue a record."""
+        self._queue.put(record)
+
+    def call(self, action: Callable[[], None]) -> None:
+        """Do something to the log between two batches, in its turn."""
+        self._queue.put(action)
+
+    def resume(self) -> None:
+        """Go on after a full disk."""
+        self._queue.put(_Signal.RESUME)
+
+    def stop(self) -> None:
+        """Commit what is queued, then stop."""
+        self._queue.put(_Signal.STOP)
+        self._thread.join()
+
+    def _run(self) -> None:
+        following: _Item | None = None
+        while True:
+            item = following if following is not None else self._queue.get()
+            following = None
+            if item is _Signal.STOP:
+                return
+            if isinstance(item, bytes):
+                batch, following = self._batch(item)
+                outcome = write_batch(self._log, batch)
+                self._report(outcome)
+                if not isinstance(outcome, Committed):
+                    # What was queued since builds on what is lost; drop it until that is taken back.
+                    following = None
+                    while (item := self._queue.get()) is not _Signal.RESUME:
+                        if item is _Signal.STOP:
+                            return
+            elif not isinstance(item, _Signal):
+                item()
+
+    def _batch(self, record: bytes) -> tuple[list[bytes], _Item | None]:
+        """Take what is queued, up to a size; also give the first item that is not a record."""
+        batch, size = [record], len(record)
+        while size < _MAX_BATCH_BYTES:
+            try:
+                item = self._queue.get_nowait()
+            except queue.Empty:
+                break
+            if not isinstance(item, bytes):
+                return batch, item
+            batch.append(item)
+            size += len(item)
+        return batch, None

@@ -1,0 +1,187 @@
+"""The log's bytes. All integers are little-endian.
+
+A segment begins with a header, whose salt is random and new each time the file is used again:
+
+        +----------+----------+-----------+----------+---------+
+        | magic 8  | salt 8   | first lsn | crc32c 4 | zeros 4 |      32 bytes
+        +----------+----------+-----------+----------+---------+
+
+Frames follow. A frame is one group commit: everything that became durable by one sync.
+
+        +---------+----------+----------+---------+-----------+----------- - -+---------+
+        | magic 4 | crc32c 4 | length 4 | count 4 | first lsn | records       | zeros   |
+        +---------+----------+----------+---------+-----------+----------- - -+---------+
+                               `-------- checked, with the salt before -----´  to 8
+
+A record is one change; its number, the lsn, is the frame's first plus its place.
+
+        +--------+------+---------------+------------------+-------------+------+---------+
+        | type 1 | 0  1 | meta length 2 | payload length 4 | stream id 8 | meta | payload |
+        +--------+------+---------------+------------------+-------------+------+---------+
+
+One checksum for a whole frame, because a power cut may keep the end of an unsynced write and lose its
+beginning: with a checksum per record, whole records after a torn one would look like damage in the
+middle of the log. A frame is written only after the one before it was synced, so a broken frame that
+has a whole one behind it is damage, and one that has not is where the power went.
+"""
+
+import struct
+from collections.abc import Iterator, Sequence
+from enum import IntEnum
+from typing import Final
+
+import google_crc32c
+import msgspec
+
+from millstream.protocol.producers import Stamp
+from millstream.protocol.streams import Stream
+
+SEGMENT_MAGIC: Final = b"MSTRWAL1"
+FRAME_MAGIC: Final = b"MSF1"
+SEGMENT_HEADER_BYTES: Final = 32
+FRAME_HEADER_BYTES: Final = 24
+
+_SEGMENT = struct.Struct("<8sQQ")
+_FRAME_CHECKED = struct.Struct("<IIQ")
+_RECORD = struct.Struct("<BBHIQ")
+_U32 = struct.Struct("<I")
+_U64 = struct.Struct("<Q")
+_ALIGNMENT: Final = 8
+
+
+class RecordType(IntEnum):
+    """What a record changes."""
+
+    CREATE = 1
+    APPEND = 2
+    END = 3
+    RENEW = 4
+
+
+class CreateMeta(msgspec.Struct, array_like=True):
+    """A new stream, and how many forks its source has now."""
+
+    stream: Stream
+    source_forks: int
+
+
+class AppendMeta(msgspec.Struct, array_like=True, gc=False):
+    """An append: where it begins, and all that was decided with it."""
+
+    base: int
+    now_ms: int
+    closes: bool = False
+    stamp: Stamp | None = None
+    seq: bytes | None = None
+
+
+class EndMeta(msgspec.Struct, array_like=True):
+    """A deletion: what is gone for good, and how many forks the source that stays has now.
+
+    When nothing is gone the stream is only deleted for its readers, because forks still need it.
+    """
+
+    gone: list[int]
+    source_id: int
+    source_forks: int
+
+
+class RenewMeta(msgspec.Struct, array_like=True, gc=False):
+    """A TTL that began anew."""
+
+    deadline_ms: int
+
+
+Meta = CreateMeta | AppendMeta | EndMeta | RenewMeta
+
+_encode_meta = msgspec.msgpack.Encoder().encode
+_decoders: dict[int, msgspec.msgpack.Decoder[Meta]] = {
+    RecordType.CREATE: msgspec.msgpack.Decoder(CreateMeta),
+    RecordType.APPEND: msgspec.msgpack.Decoder(AppendMeta),
+    RecordType.END: msgspec.msgpack.Decoder(EndMeta),
+    RecordType.RENEW: msgspec.msgpack.Decoder(RenewMeta),
+}
+
+
+class Record(msgspec.Struct, frozen=True, gc=False):
+    """A change, as it is found again in the log."""
+
+    lsn: int
+    stream_id: int
+    meta: Meta
+    payload: bytes
+
+
+def encode_record(type: RecordType, stream_id: int, meta: Meta, payload: bytes = b"") -> bytes:
+    """Write a record; its number is given by the frame that carries it."""
+    packed = _encode_meta(meta)
+    return b"%b%b%b" % (_RECORD.pack(type, 0, len(packed), len(payload), stream_id), packed, payload)
+
+
+def encode_frame(salt: bytes, first_lsn: int, records: Sequence[bytes]) -> bytes:
+    """Write a frame of records."""
+    body = b"".join(records)
+    checked = _FRAME_CHECKED.pack(len(body), len(records), first_lsn)
+    crc = google_crc32c.extend(google_crc32c.value(salt + checked), body)
+    return b"%b%b%b%b%b" % (FRAME_MAGIC, _U32.pack(crc), checked, body, bytes(-len(body) % _ALIGNMENT))
+
+
+def encode_segment_header(salt: bytes, first_lsn: int) -> bytes:
+    """Write the beginning of a segment."""
+    header = _SEGMENT.pack(SEGMENT_MAGIC, _U64.unpack(salt)[0], first_lsn)
+    return header + _U32.pack(google_crc32c.value(header)) + bytes(4)
+
+
+def decode_segment_header(data: bytes) -> tuple[bytes, int] | None:
+    """Read a segment's salt and first lsn; None when it is not a whole header."""
+    header, crc = data[:24], data[24:28]
+    if len(data) < SEGMENT_HEADER_BYTES or crc != _U32.pack(google_crc32c.value(header)):
+        return None
+    magic, salt, first_lsn = _SEGMENT.unpack(header)
+    return (_U64.pack(salt), first_lsn) if magic == SEGMENT_MAGIC else None
+
+
+class Frame(msgspec.Struct, frozen=True, gc=False):
+    """A whole frame, and where the next one would begin."""
+
+    first_lsn: int
+    count: int
+    body: bytes
+    end: int
+
+
+def decode_frame(data: bytes, position: int, salt: bytes) -> Frame | None:
+    """Read the frame at a position; None when there is no whole one."""
+    start = position + FRAME_HEADER_BYTES
+    if data[position : position + 4] != FRAME_MAGIC or start > len(data):
+        return None
+    checked = data[position + 8 : start]
+    length, count, first_lsn = _FRAME_CHECKED.unpack(checked)
+    body = data[start : start + length]
+    if len(body) < length:
+        return None
+    crc = google_crc32c.extend(google_crc32c.value(salt + checked), body)
+    if data[position + 4 : position + 8] != _U32.pack(crc):
+        return None
+    return Frame(first_lsn, count, body, start + length + -length % _ALIGNMENT)
+
+
+def find_frame(data: bytes, position: int, salt: bytes) -> int | None:
+    """Find a whole frame at or after a position, however far."""
+    while (position := data.find(FRAME_MAGIC, position)) >= 0:
+        if decode_frame(data, position, salt) is not None:
+            return position
+        position += 1
+    return None
+
+
+def records_of(frame: Frame) -> Iterator[Record]:
+    """Read the records of a frame."""
+    body, position = frame.body, 0
+    for index in range(frame.count):
+        type, _, meta_length, payload_length, stream_id = _RECORD.unpack_from(body, position)
+        meta_start = position + _RECORD.size
+        payload_start = meta_start + meta_length
+        position = payload_start + payload_length
+        meta = _decoders[type].decode(body[meta_start:payload_start])
+        yield Record(frame.first_lsn + index, stream_id, meta, body[payload_start:position])

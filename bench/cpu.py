@@ -1,0 +1,31 @@
+"""How much processor time a process has used, all its threads together."""
+
+import os
+from pathlib import Path
+
+
+def cpu_seconds(pid: int) -> float | None:
+    """User and system time of `pid` so far; None where there is no /proc to ask."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except FileNotFoundError:
+        return None
+    # The command name may hold spaces; it ends at the last parenthesis. Then utime and stime are
+    # the 12th and 13th fields, in clock ticks (proc(5)).
+    fields = stat.rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+class Cpu:
+    """A stopwatch for the processor time of one process."""
+
+    def __init__(self, pid: int) -> None:
+        self._pid = pid
+        self._start_s = cpu_seconds(pid)
+
+    def us_per(self, work: float) -> float | None:
+        """Microseconds spent since the start for each unit of `work`; None when unknown."""
+        now_s = cpu_seconds(self._pid)
+        if now_s is None or self._start_s is None or not work:
+            return None
+        return (now_s - self._start_s) * 1e6 / work

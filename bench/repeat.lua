@@ -1,0 +1,21 @@
+-- Repeats one request; reports as bench/load.py expects. Arguments: METHOD BODY_BYTES
+function init(args)
+  wrk.method = args[1]
+  local body_bytes = tonumber(args[2])
+  if body_bytes > 0 then
+    wrk.headers["Content-Type"] = "text/plain"
+    wrk.body = string.rep("x", body_bytes)
+  end
+end
+
+function done(summary, latency)
+  local errors = summary.errors
+  print(string.format(
+    '{"requests": %d, "seconds": %f, "errors": %d, "p50_ms": %f, "p99_ms": %f}',
+    summary.requests,
+    summary.duration / 1e6,
+    errors.connect + errors.read + errors.write + errors.status + errors.timeout,
+    latency:percentile(50) / 1e3,
+    latency:percentile(99) / 1e3
+  ))
+end

@@ -1,0 +1,214 @@
+"""Real servers in real processes, for tests and benchmarks that go through the wire.
+
+A test that calls the application in its own process shares its event loop, its buffers and its
+mistakes. Everything here starts what a user would start, waits until it accepts connections, and
+ends it as an operator would: SIGTERM first, SIGKILL only for one that does not listen.
+
+    with millstream("--long-poll-timeout-ms", "500") as server:
+        httpx.put(server.url + "/chat")
+
+A server that cannot start, dies, logs a traceback or leaves with an error fails the test that used
+it, with everything it printed in the message.
+"""
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import BinaryIO
+
+START_TIMEOUT_S = 20.0
+STOP_TIMEOUT_S = 10.0
+POLL_S = 0.01
+LONG_POLL_TIMEOUT_MS = 500  # the public suite waits for whole long-polls: keep them short
+
+ServerFactory = Callable[[], AbstractContextManager["Server"]]
+
+
+class ServerFailedError(Exception):
+    """A server did not start, or did not end well; the message holds its output."""
+
+
+class Server:
+    """One running server process and everything it has printed."""
+
+    def __init__(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
+        self.url = ""
+        self._command = command
+        # A file, not a pipe: nobody has to drain it, so the server can never block on its own log.
+        self._log: BinaryIO = tempfile.TemporaryFile()  # noqa: SIM115 (closed by stop)
+        self._process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=self._log,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, "PYTHONUNBUFFERED": "1", **environment},
+            start_new_session=True,  # so that workers of a server can be ended with it
+        )
+        self._output = ""
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def exit_code(self) -> int | None:
+        """How the process ended, or None while it runs."""
+        return self._process.poll()
+
+    def output(self) -> str:
+        """What the server has printed so far; still there after `stop`."""
+        if not self._log.closed:
+            size = os.fstat(self._log.fileno()).st_size
+            self._output = os.pread(self._log.fileno(), size, 0).decode(errors="replace")
+        return self._output
+
+    def signal(self, number: signal.Signals) -> None:
+        self._process.send_signal(number)
+
+    def wait_until(self, is_ready: Callable[[], bool]) -> None:
+        """Block until the server is ready; fail at once when it dies, and at the deadline."""
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while not is_ready():
+            if self.exit_code is not None:
+                raise self.failed(f"ended with {self.exit_code} before it was ready")
+            if time.monotonic() > deadline:
+                raise self.failed(f"was not ready within {START_TIMEOUT_S:g} s")
+            time.sleep(POLL_S)
+
+    def stop(self) -> int:
+        """End the server, politely first, and give its exit code; a second call changes nothing."""
+        if self._process.poll() is None:
+            self._process.terminate()
+            try:
+                self._process.wait(STOP_TIMEOUT_S)
+            except subprocess.TimeoutExpired:
+                os.killpg(self._process.pid, signal.SIGKILL)
+        code = self._process.wait()
+        self.output()
+        self._log.close()
+        return code
+
+    def failed(self, reason: str) -> ServerFailedError:
+        return ServerFailedError(f"{' '.join(self._command)}\n{reason}; it printed:\n{self.output()}")
+
+
+@contextmanager
+def started(
+    command: Sequence[str],
+    wait: Callable[[Server], None],
+    environment: Mapping[str, str] | None = None,
+) -> Iterator[Server]:
+    """Run `command`, let `wait` hold until it serves and set its URL, and end it afterwards."""
+    server = Server(command, environment or {})
+    try:
+        wait(server)
+        yield server
+    except ServerFailedError:
+        raise
+    except Exception as error:
+        error.add_note(f"The server printed:\n{server.output()}")
+        raise
+    finally:
+        server.stop()
+
+
+@contextmanager
+def millstream(*arguments: str) -> Iterator[Server]:
+    """`millstream serve` in memory on a free port; extra arguments win over these defaults."""
+    command = [sys.executable, "-m", "millstream", "serve", "--host", "127.0.0.1", "--port", "0"]
+    command += ["--store", "memory", "--long-poll-timeout-ms", str(LONG_POLL_TIMEOUT_MS), *arguments]
+    with started(command, announced) as server:
+        yield server
+        if server.stop() != 0:
+            raise server.failed(f"left with {server.exit_code}")
+        if "Traceback" in server.output():
+            raise server.failed("logged an error")
+
+
+@contextmanager
+def durable_millstream(*arguments: str) -> Iterator[Server]:
+    """`millstream serve` with the durable engine on a folder of its own, which goes with it."""
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        millstream("--store", "log", "--data", folder, *arguments) as server,
+    ):
+        yield server
+
+
+@contextmanager
+def uvicorn_server() -> Iterator[Server]:
+    """The ASGI app under uvicorn."""
+    port = free_port()
+    command = ["uvicorn", "millstream.asgi:app", "--host", "127.0.0.1", "--port", str(port)]
+    with _asgi([*command, "--log-level", "warning"], port) as server:
+        yield server
+
+
+@contextmanager
+def granian_server() -> Iterator[Server]:
+    """The ASGI app under Granian: another parser, another event loop, written in Rust."""
+    port = free_port()
+    command = ["granian", "--interface", "asgi", "millstream.asgi:app", "--host", "127.0.0.1"]
+    with _asgi([*command, "--port", str(port), "--workers", "1", "--log-level", "warning"], port) as server:
+        yield server
+
+
+@contextmanager
+def hypercorn_server() -> Iterator[Server]:
+    """The ASGI app under Hypercorn: HTTP/1.1, and HTTP/2 for a client that begins with it."""
+    port = free_port()
+    command = ["hypercorn", "millstream.asgi:app", "--bind", f"127.0.0.1:{port}", "--log-level", "warning"]
+    with _asgi(command, port) as server:
+        yield server
+
+
+def free_port() -> int:
+    """A port that nobody uses now: for servers that cannot say which one they were given."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def announced(server: Server) -> None:
+    """Wait for the server's banner and take the URL from it."""
+
+    def is_ready() -> bool:
+        banner = re.search(r"http://127\.0\.0\.1:\d+", server.output())
+        server.url = banner[0] if banner else ""
+        return bool(banner)
+
+    server.wait_until(is_ready)
+
+
+def listening_on(port: int) -> Callable[[Server], None]:
+    """Wait until something accepts connections on `port`."""
+
+    def wait(server: Server) -> None:
+        server.url = f"http://127.0.0.1:{port}"
+        server.wait_until(lambda: _accepts(port))
+
+    return wait
+
+
+def _accepts(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=1).close()
+    except OSError:
+        return False
+    return True
+
+
+def _asgi(module_and_arguments: Sequence[str], port: int) -> AbstractContextManager[Server]:
+    environment = {
+        "MILLSTREAM_STORE": "memory",
+        "MILLSTREAM_LONG_POLL_TIMEOUT_MS": str(LONG_POLL_TIMEOUT_MS),
+    }
+    return started([sys.executable, "-m", *module_and_arguments], listening_on(port), environment)

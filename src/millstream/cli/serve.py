@@ -12,6 +12,7 @@ import typer
 from millstream.server import settings as server_settings
 from millstream.server.run import serve as run_server
 from millstream.server.settings import Settings, SettingsError
+from millstream.store.base import StoreError
 
 
 def serve(config: Path | None = None, **options: Any) -> None:
@@ -22,6 +23,9 @@ def serve(config: Path | None = None, **options: Any) -> None:
     except SettingsError as error:
         typer.echo(f"millstream serve: {error}", err=True)
         sys.exit(2)
+    except StoreError as error:
+        typer.echo(f"millstream serve: {error}", err=True)
+        sys.exit(1)
 
 
 def _announce(settings: Settings, url: str) -> None:

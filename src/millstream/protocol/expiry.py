@@ -15,7 +15,7 @@ from millstream.protocol.errors import MalformedError
 from millstream.protocol.headers import parse_canonical_integer
 
 _RFC_3339 = re.compile(
-    rb"(\d{4})-(\d\d)-(\d\d)[Tt](\d\d):(\d\d):(\d\d)(?:\.(\d{1,9}))?(?:[Zz]|([+-])(\d\d):(\d\d))", re.ASCII
+    rb"(\d{4})-(\d\d)-(\d\d)[Tt](\d\d):(\d\d):(\d\d)(?:\.(\d+))?(?:[Zz]|([+-])(\d\d):([0-5]\d))", re.ASCII
 )
 
 

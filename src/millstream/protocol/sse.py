@@ -54,7 +54,8 @@ def whole_characters(content: bytes) -> int:
         if byte < 0x80:
             break
         if byte >= 0xC0:
-            needed = 2 if byte < 0xE0 else 3 if byte < 0xF0 else 4
+            never = byte < 0xC2 or byte > 0xF4  # no character begins with these: nothing to wait for
+            needed = 0 if never else 2 if byte < 0xE0 else 3 if byte < 0xF0 else 4
             return len(content) - back if back < needed else len(content)
     return len(content)
 

@@ -13,7 +13,7 @@ import uvloop
 from millstream.server.native import Connection, NativeServer
 from millstream.server.routes import Routes
 from millstream.server.settings import Settings, SettingsError
-from millstream.store.base import Store
+from millstream.store.base import Store, StoreError
 from millstream.store.log.opening import FolderStore
 from millstream.store.memory import MemoryStore
 
@@ -67,7 +67,15 @@ async def _serve(settings: Settings, announce: Callable[[str], None]) -> None:
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    async with running_routes(settings, open_store(settings)) as routes:
+    failures: list[str] = []
+    store = open_store(settings)
+
+    def fail(reason: str) -> None:
+        failures.append(reason)
+        stop.set()
+
+    store.on_failure = fail
+    async with running_routes(settings, store) as routes:
         tls = _tls(settings)
         scheme = "https" if tls is not None else "http"
         native = NativeServer(routes, scheme=scheme.encode())
@@ -76,6 +84,10 @@ async def _serve(settings: Settings, announce: Callable[[str], None]) -> None:
         await _until(stop, native)
         listener.close()
         await _drain(routes, native)
+    if failures:
+        raise StoreError(
+            f"stopped, because the disk failed: {failures[0]}. A restart recovers what was kept."
+        )
 
 
 async def _listen(settings: Settings, native: NativeServer, tls: ssl.SSLContext | None) -> asyncio.Server:

@@ -44,6 +44,10 @@ Deleted = Delete | Missing | Unstored
 Listener = Callable[[str], None]
 
 
+class StoreError(Exception):
+    """An engine cannot open its data or go on; the message says what, where, and what to do."""
+
+
 class Page(msgspec.Struct, frozen=True):
     """A part of the listing, and the name to go on after, if there is more."""
 
@@ -55,6 +59,10 @@ class Store(ABC):
     """Where streams are kept."""
 
     listener: Listener = staticmethod(lambda name: None)
+    """Told the name of a stream after every change that a waiting reader must see."""
+
+    on_failure: Callable[[str], None] = staticmethod(lambda reason: None)
+    """Told when the engine can promise nothing any more; its server should stop."""
 
     async def open(self) -> None:  # noqa: B027  an engine without a disk has nothing to open
         """Make the engine ready; called once, on the loop that will use it."""

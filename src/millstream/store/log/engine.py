@@ -85,7 +85,6 @@ class LogStore(TableStore):
         self._now_ms = 0
         self._checkpointing = False
         self._checkpointed_ms = 0
-        self.on_failure: Callable[[str], None] = lambda reason: None
         self._clear()
 
     def _clear(self) -> None:

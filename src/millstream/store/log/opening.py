@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+from millstream.store.base import StoreError
 from millstream.store.log.catalog import Catalog
 from millstream.store.log.commit import CommitThread, Outcome
 from millstream.store.log.disk import RealDisk
@@ -15,7 +16,7 @@ from millstream.store.log.segments import Log
 SEGMENT_BYTES = 32 * 2**20
 
 
-class FolderInUseError(Exception):
+class FolderInUseError(StoreError):
     """Another process has the data folder open."""
 
 

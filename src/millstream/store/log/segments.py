@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
+from millstream.store.base import StoreError
 from millstream.store.log import format
 from millstream.store.log.disk import Disk, File
 
@@ -24,7 +25,7 @@ FOLDER = "wal"
 _SPARE = f"{FOLDER}/spare.tmp"
 
 
-class DamagedError(Exception):
+class DamagedError(StoreError):
     """The log or a file beside it is not what it must be; nothing was changed or deleted."""
 
 

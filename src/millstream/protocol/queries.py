@@ -15,12 +15,15 @@ class Query:
 
     def __init__(self, raw: bytes) -> None:
         self._values: dict[bytes, bytes] = {}
-        self._repeated: set[bytes] = set()
+        self._repeated: tuple[bytes, ...] = ()
         if raw:
+            escaped = b"%" in raw or b"+" in raw
             for part in raw.split(b"&"):
-                name, value = _pair(part)
+                name, _, value = part.partition(b"=")
+                if escaped:
+                    name, value = _unescape(name), _unescape(value)
                 if name in self._values:
-                    self._repeated.add(name)
+                    self._repeated += (name,)
                 self._values[name] = value
 
     def one(self, name: bytes) -> bytes | None:
@@ -34,8 +37,5 @@ class Query:
         return name in self._values
 
 
-def _pair(part: bytes) -> tuple[bytes, bytes]:
-    name, _, value = part.partition(b"=")
-    if b"%" in part or b"+" in part:
-        return unquote_to_bytes(name.replace(b"+", b" ")), unquote_to_bytes(value.replace(b"+", b" "))
-    return name, value
+def _unescape(text: bytes) -> bytes:
+    return unquote_to_bytes(text.replace(b"+", b" "))

@@ -89,12 +89,12 @@ def _whole_messages(span: Span, request: ReadRequest, tail: int, appends: Append
     Appends hold whole messages, so only a span that begins or ends inside an append is looked into.
     """
     start, end = span.start, span.end
-    if start and not _between_messages(start, appends):
+    if start and not between_messages(start, appends):
         return OffsetUnaligned()
     if end == tail:
         return span
     if end == request.until:
-        return span if _between_messages(end, appends) else OffsetUnaligned()
+        return span if between_messages(end, appends) else OffsetUnaligned()
     last_start, last_end = appends.bounds(end)
     if last_start > start:
         return Span(start, last_start)
@@ -103,6 +103,7 @@ def _whole_messages(span: Span, request: ReadRequest, tail: int, appends: Append
     return Span(start, fitting[-1] if fitting else next(position for position in ends if position > start))
 
 
-def _between_messages(position: int, appends: Appends) -> bool:
+def between_messages(position: int, appends: Appends) -> bool:
+    """Tell whether a position inside a JSON stream is one that a reader may have been given."""
     start, end = appends.bounds(position)
     return position == start or position - start in json_frames.message_ends(appends.fetch(start, end))

@@ -190,6 +190,10 @@ def _fork_before_start(plan: streams.ForkBeforeStart) -> Reply:
     return problem(410, "OFFSET_GONE", f"The source keeps nothing before {earliest}.")
 
 
+def _fork_unaligned(_plan: streams.ForkUnaligned) -> Reply:
+    return problem(400, "INVALID_OFFSET", "Stream-Fork-Offset is inside a message of the source.")
+
+
 def _sub_offset_overshoot(plan: streams.SubOffsetOvershoot) -> Reply:
     return problem(
         400,
@@ -283,6 +287,7 @@ _REPLIES: dict[type, Callable[[Any], Reply]] = {
     streams.SourceDeleted: _source_deleted,
     streams.ForkBeyondTail: _fork_beyond_tail,
     streams.ForkBeforeStart: _fork_before_start,
+    streams.ForkUnaligned: _fork_unaligned,
     streams.SubOffsetOvershoot: _sub_offset_overshoot,
     reads.OffsetGone: _offset_gone,
     reads.OffsetUnaligned: _offset_unaligned,

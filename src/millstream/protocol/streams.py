@@ -13,6 +13,7 @@ from millstream.protocol import json_frames, producers
 from millstream.protocol.content import DEFAULT_TYPE, Kind, kind_of, same_type
 from millstream.protocol.expiry import FOREVER, Lifetime
 from millstream.protocol.producers import BadStart, Fenced, Gap, Repeated, Stamp
+from millstream.protocol.reads import Appends, between_messages
 from millstream.protocol.requests import AppendRequest, CreateRequest
 
 
@@ -233,6 +234,10 @@ class ForkBeforeStart(msgspec.Struct, frozen=True):
     earliest: int
 
 
+class ForkUnaligned(msgspec.Struct, frozen=True):
+    """The fork offset points into the middle of a JSON message: this server never gave it."""
+
+
 class SubOffsetOvershoot(msgspec.Struct, frozen=True):
     """The sub-offset reaches past the next append."""
 
@@ -254,6 +259,7 @@ CreateRefusal = (
     | TypeMismatch
     | ForkBeyondTail
     | ForkBeforeStart
+    | ForkUnaligned
     | SubOffsetOvershoot
 )
 CreatePlan = Create | Exists | CreateRefusal
@@ -289,8 +295,8 @@ def plan_create(id: int, name: str, request: CreateRequest, now_ms: int) -> Crea
 
 
 def fork_anchor(
-    source: Stream, request: CreateRequest, earliest: int
-) -> int | SourceDeleted | TypeMismatch | ForkBeyondTail | ForkBeforeStart:
+    source: Stream, request: CreateRequest, earliest: int, appends: Appends
+) -> int | SourceDeleted | TypeMismatch | ForkBeyondTail | ForkBeforeStart | ForkUnaligned:
     """Decide where in the source a fork begins, before any sub-offset."""
     if source.soft_deleted:
         return SourceDeleted(source.name)
@@ -303,6 +309,8 @@ def fork_anchor(
         return ForkBeyondTail(source.tail)
     if anchor < earliest:
         return ForkBeforeStart(earliest)
+    if source.kind is Kind.JSON and 0 < anchor < source.tail and not between_messages(anchor, appends):
+        return ForkUnaligned()
     return anchor
 
 

@@ -18,6 +18,7 @@ from millstream.protocol.replies import Reply
 from millstream.protocol.requests import ReadRequest
 from millstream.protocol.sse import KEEP_ALIVE
 from millstream.protocol.streams import NotFound
+from millstream.server.answers import Answers
 from millstream.server.frames import Frame, Frames
 from millstream.server.hub import Hub
 from millstream.server.settings import Settings
@@ -53,6 +54,7 @@ class Live:
         self.clock_ms = clock_ms
         self.hub = Hub()
         self.frames = Frames(store)
+        self.answers = Answers()
         self.feeds: set[EventFeed] = set()
         self.polls: set[LongPoll] = set()
         self.draining = False
@@ -78,6 +80,7 @@ class Live:
 
     def _changed(self, name: str) -> None:
         self.frames.forget(name)
+        self.answers.forget(name)
         self.hub.changed(name)
 
 

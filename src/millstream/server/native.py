@@ -29,8 +29,8 @@ from millstream.server.wire import (
     CONTINUE,
     LAST_CHUNK,
     date_line,
+    encode_head,
     encode_headers,
-    encode_reply,
     encode_stream_head,
 )
 from millstream.store.pending import Pending
@@ -38,6 +38,7 @@ from millstream.store.pending import Pending
 _MAX_QUEUED = 64
 _MAX_HEADERS = 128
 _WRITE_BUFFER_BYTES = 256 * 1024
+_JOIN_BYTES = 16 * 1024  # below this, one write of a copy is cheaper than two writes
 _LINGER_S = 2.0
 _LINGER_BYTES = 4 * 2**20
 
@@ -51,22 +52,22 @@ class NativeServer:
         self.scheme = scheme
         self.connections: set[Connection] = set()
         self.draining = False
+        self.now_s = 0.0  # good to a second, which is good enough for timeouts
         self._common: dict[bytes | None, bytes] = {}
-        self._date = b""
-        self.tick(0.0)
 
     def common_headers(self, headers: dict[bytes, bytes]) -> bytes:
         """Give the encoded headers that every answer to this request has."""
         key = self.routes.cors.key(headers.get(b"origin"))
         common = self._common.get(key)
         if common is None:
-            common = self._common[key] = encode_headers(self.routes.cors.common_headers(key)) + self._date
+            fields = encode_headers(self.routes.cors.common_headers(key))
+            common = self._common[key] = fields + date_line(time.time())
         return common
 
     def tick(self, now_s: float) -> None:
-        """Renew the date and end connections that have been waited for too long; about once a second."""
-        self._date = date_line(time.time())
-        self._common.clear()
+        """Move the clock and end connections that have been waited for too long; about once a second."""
+        self.now_s = now_s
+        self._common.clear()  # it holds the date
         for connection in list(self.connections):
             connection.tick(now_s)
 
@@ -137,7 +138,7 @@ class Connection(asyncio.Protocol):
         """Begin: a client has connected."""
         self._transport = cast(asyncio.Transport, transport)
         self._transport.set_write_buffer_limits(high=_WRITE_BUFFER_BYTES)
-        self._deadline_s = self._loop.time() + self._server.settings.header_timeout_s
+        self._deadline_s = self._server.now_s + self._server.settings.header_timeout_s
         if len(self._server.connections) >= self._server.settings.max_connections:
             busy = problem(503, "TOO_MANY_CONNECTIONS", "The server is full.", [(b"retry-after", b"1")])
             self._refuse(busy)
@@ -226,7 +227,7 @@ class Connection(asyncio.Protocol):
         if self._refusal is not None:
             return
         if length != b"0" or b"transfer-encoding" in headers:
-            self._deadline_s = self._loop.time() + self._server.settings.body_timeout_s
+            self._deadline_s = self._server.now_s + self._server.settings.body_timeout_s
             if headers.get(b"expect", b"").lower() == b"100-continue" and self._answering is None:
                 self._transport.write(CONTINUE)
 
@@ -238,7 +239,7 @@ class Connection(asyncio.Protocol):
             self._refusal = self._body_too_large()
         else:
             self._body.append(body)
-            self._deadline_s = self._loop.time() + self._server.settings.body_timeout_s
+            self._deadline_s = self._server.now_s + self._server.settings.body_timeout_s
 
     def on_message_complete(self) -> None:
         """Answer a whole request, now or in its turn."""
@@ -283,9 +284,14 @@ class Connection(asyncio.Protocol):
         request = self._answering
         if request is None or self._closing:
             return
+        has_body = request.method != b"HEAD"
         common = self._server.common_headers(request.headers)
-        is_head = request.method == b"HEAD"
-        self._transport.write(encode_reply(reply, common, is_head=is_head, keep_alive=self._keep_alive))
+        head = encode_head(reply, common, has_body=has_body, keep_alive=self._keep_alive)
+        body = reply.body if has_body else b""
+        if len(body) < _JOIN_BYTES:
+            self._transport.write(head + body)
+        else:
+            self._transport.writelines((head, body))
         self._done()
 
     def _done(self) -> None:
@@ -297,7 +303,7 @@ class Connection(asyncio.Protocol):
         elif self._refusal is not None:
             self._refuse(self._refusal)
         else:
-            self._deadline_s = self._loop.time() + self._server.settings.idle_timeout_s
+            self._deadline_s = self._server.now_s + self._server.settings.idle_timeout_s
 
     def _answer_next(self) -> None:
         if self._queue and self._answering is None and self.writable and not self._closing:
@@ -351,7 +357,7 @@ class Connection(asyncio.Protocol):
     def _refuse(self, reply: Reply) -> None:
         """Answer a request that is not read to its end, and close."""
         common = self._server.common_headers(self._headers)
-        self._transport.write(encode_reply(reply, common, is_head=False, keep_alive=False))
+        self._transport.write(encode_head(reply, common, has_body=True, keep_alive=False) + reply.body)
         self._close()
 
     def _close(self) -> None:
@@ -359,7 +365,7 @@ class Connection(asyncio.Protocol):
         if self._closing:
             return
         self._closing = True
-        self._deadline_s = self._loop.time() + _LINGER_S
+        self._deadline_s = self._server.now_s + _LINGER_S
         if self._transport.can_write_eof() and (self._in_body or self._head_bytes or self._refusal):
             self._transport.write_eof()
         else:

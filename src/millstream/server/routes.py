@@ -23,6 +23,7 @@ from millstream.protocol.requests import Live as LiveMode
 from millstream.protocol.requests import ReadRequest, parse_append, parse_create, parse_read
 from millstream.protocol.streams import Stream
 from millstream.server import compression, cors
+from millstream.server.compression import MIN_BYTES
 from millstream.server.http import Answer, Request
 from millstream.server.live import EventFeed, Live, LongPoll
 from millstream.server.settings import Settings
@@ -93,15 +94,25 @@ class Routes:
         return when(self.store.create(name, create, self._clock_ms()), reply)
 
     def _read(self, name: str, request: Request) -> Answer:
+        url = request.path + b"?" + request.query
+        recent = self.live.answers.find(url)
+        if recent is not None and b"if-none-match" not in request.headers:
+            return recent
         read = parse_read(Query(request.query))
         if read.live is not LiveMode.NO:
             return self._live_read(name, read)
         found = self.store.read(name, read, self.settings.max_chunk_bytes, self._clock_ms())
-        return when(found, partial(self._read_reply, request, read))
+        return when(found, partial(self._read_reply, name, request, read, url))
 
-    def _read_reply(self, request: Request, read: ReadRequest, found: Read) -> Answer:
+    def _read_reply(self, name: str, request: Request, read: ReadRequest, url: bytes, found: Read) -> Answer:
         reply = _read_reply(request, read, found)
-        if reply.status != 200 or len(reply.body) < compression.MIN_BYTES or not self.settings.compress:
+        if reply.status != 200:
+            return reply
+        if len(reply.body) < MIN_BYTES:
+            if isinstance(found, Chunk) and not found.lifetime:
+                self.live.answers.keep(name, url, reply)
+            return reply
+        if not self.settings.compress:
             return reply
         return _compressed(reply, request.headers.get(b"accept-encoding", b""))
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import uvloop
 
+from millstream.server.allocator import keep_freed_memory
 from millstream.server.native import Connection, NativeServer
 from millstream.server.routes import Routes
 from millstream.server.settings import Settings, SettingsError
@@ -59,6 +60,7 @@ async def _tick(routes: Routes) -> None:
 
 def serve(settings: Settings, announce: Callable[[str], None]) -> None:
     """Serve until SIGTERM or SIGINT; `announce` gets the URL once connections are accepted."""
+    keep_freed_memory()
     uvloop.run(_serve(settings, announce))
 
 
@@ -105,9 +107,9 @@ async def _listen(settings: Settings, native: NativeServer, tls: ssl.SSLContext 
 async def _until(stop: asyncio.Event, native: NativeServer) -> None:
     loop = asyncio.get_running_loop()
     while not stop.is_set():
+        native.tick(loop.time())
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(stop.wait(), timeout=1.0)
-        native.tick(loop.time())
 
 
 async def _drain(routes: Routes, native: NativeServer) -> None:

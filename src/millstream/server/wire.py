@@ -24,17 +24,16 @@ def date_line(now_s: float) -> bytes:
     return b"date: %b\r\n" % formatdate(now_s, usegmt=True).encode()
 
 
-def encode_reply(reply: Reply, common: bytes, *, is_head: bool, keep_alive: bool) -> bytes:
-    """Write a whole reply."""
+def encode_head(reply: Reply, common: bytes, *, has_body: bool, keep_alive: bool) -> bytes:
+    """Write a reply up to its body."""
     parts = [_STATUS_LINES[reply.status], common]
     for name, value in reply.headers:
         parts += name, b": ", value, b"\r\n"
     if not keep_alive:
         parts.append(b"connection: close\r\n")
-    if is_head or reply.status in _BODILESS:
-        parts.append(b"\r\n")
-    else:
-        parts += b"content-length: %d\r\n\r\n" % len(reply.body), reply.body
+    if has_body and reply.status not in _BODILESS:
+        parts.append(b"content-length: %d\r\n" % len(reply.body))
+    parts.append(b"\r\n")
     return b"".join(parts)
 
 

@@ -1,0 +1,35 @@
+"""Recent answers: what many readers ask for at once is worked out once.
+
+Readers that follow a stream ask for the same few small ranges. The answer to such a request stays the
+same until the stream changes, so it is kept until then. Answers that depend on more than the URL are
+not kept: those that renew a lifetime, and those large enough to be compressed.
+"""
+
+from millstream.protocol.replies import Reply
+
+_KEPT_STREAMS = 4096
+_KEPT_PER_STREAM = 32
+
+
+class Answers:
+    """Answers by URL, forgotten when their stream changes."""
+
+    def __init__(self) -> None:
+        self._by_url: dict[bytes, Reply] = {}
+        self._urls: dict[str, list[bytes]] = {}
+        self.find = self._by_url.get
+
+    def keep(self, name: str, url: bytes, reply: Reply) -> None:
+        """Keep the answer to a request until the stream changes."""
+        if len(self._urls) >= _KEPT_STREAMS:
+            self._by_url.clear()
+            self._urls.clear()
+        urls = self._urls.setdefault(name, [])
+        if len(urls) < _KEPT_PER_STREAM:
+            urls.append(url)
+            self._by_url[url] = reply
+
+    def forget(self, name: str) -> None:
+        """Drop what was kept of a stream: it has changed."""
+        for url in self._urls.pop(name, ()):
+            self._by_url.pop(url, None)

@@ -39,3 +39,4 @@ bench: install   ## measure against the reference server, side by side
 
 clean:           ## remove .venv, caches and build output
 	rm -rf $(VENV) build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf tests/public/node_modules tests/clients/node_modules bench/reference/node_modules

@@ -2,8 +2,9 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
+PIP    := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: help install serve test check format bench clean
+.PHONY: help install serve test check format bench docs clean
 
 help:            ## show this list
 	@grep -E '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 16
@@ -14,8 +15,8 @@ install: $(VENV)/.installed   ## create .venv and install millstream with everyt
 $(VENV)/.installed: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "millstream needs Python 3.11 or newer; set PYTHON=python3.x"; exit 2; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt pip
-	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[all]' --group check --group test
+	$(PIP) pip
+	$(PIP) --editable '.[all]' --group check --group test
 	@touch $@
 
 serve: install   ## start the server on http://127.0.0.1:4437
@@ -36,6 +37,13 @@ format: install  ## let ruff rewrite the sources
 
 bench: install   ## measure against the reference server, side by side
 	$(BIN)/python -m bench
+
+docs: $(VENV)/.installed-docs   ## build the documentation into site/, with warnings as errors
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+
+$(VENV)/.installed-docs: $(VENV)/.installed
+	$(PIP) --group docs
+	@touch $@
 
 clean:           ## remove .venv, caches and build output
 	rm -rf $(VENV) build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis

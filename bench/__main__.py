@@ -15,7 +15,7 @@ from bench.rounds import FULL, NGINX, OURS, QUICK, REFERENCE, Effort, Result, Sc
 from bench.scenarios import ALL
 from bench.scenarios.streams import PATH
 from tests.node import NodeUnavailableError
-from tests.running import millstream
+from tests.running import durable_millstream, millstream
 
 RESULTS = Path(__file__).parent / "results"
 console = Console()
@@ -23,23 +23,23 @@ if not console.is_terminal:
     console.width = 120  # a log has no edge to wrap at
 
 
-def contenders(scenario: Scenario, effort: Effort, reference_start: Start | None) -> dict[str, Start]:
+def contenders(scenario: Scenario, effort: Effort, *, with_reference: bool) -> dict[str, Start]:
     """Who takes part: ours, the reference if Node can be had, nginx where there is a file to serve."""
-    taking_part: dict[str, Start] = {OURS: millstream}
-    if reference_start:
-        taking_part[REFERENCE] = reference_start
+    taking_part: dict[str, Start] = {OURS: durable_millstream if scenario.durable else millstream}
+    if with_reference and not scenario.only_ours:
+        taking_part[REFERENCE] = reference.in_files if scenario.durable else reference.in_memory
     if scenario.static_bytes and nginx.is_installed():
         taking_part[NGINX] = partial(nginx.static_file, PATH, scenario.static_bytes(effort))
     return taking_part
 
 
-def installed_reference(*, in_files: bool) -> Start | None:
+def can_have_reference() -> bool:
     try:
         reference.install_once()
     except NodeUnavailableError as reason:
         console.print(f"[yellow]without the reference server: {reason}")
-        return None
-    return reference.in_files if in_files else reference.in_memory
+        return False
+    return True
 
 
 def main(
@@ -48,9 +48,6 @@ def main(
     rounds: Annotated[int | None, typer.Option(min=1, help="Alternating rounds.")] = None,
     seconds: Annotated[float | None, typer.Option(min=1, help="Length of one measurement.")] = None,
     json: Annotated[Path | None, typer.Option(help="Where the samples go.")] = None,
-    reference_in_files: Annotated[
-        bool, typer.Option(help="Let the reference server store in files.")
-    ] = False,
 ) -> None:
     """Measure millstream beside the public reference server."""
     chosen = [ALL[name] for name in names or ALL if name in ALL]
@@ -65,12 +62,12 @@ def main(
     if not shutil.which("wrk"):
         console.print("[yellow]wrk is not installed: the slower Python generator makes the load")
 
-    reference_start = installed_reference(in_files=reference_in_files)
+    with_reference = can_have_reference()
     results: list[Result] = []
     failed: list[str] = []
     with console.status("starting") as status:
         for scenario in chosen:
-            taking_part = contenders(scenario, effort, reference_start)
+            taking_part = contenders(scenario, effort, with_reference=with_reference)
             try:
                 results.append(run(scenario, taking_part, effort, status.update))
             except Exception as error:  # one broken scenario must not cost the others

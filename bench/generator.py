@@ -1,6 +1,6 @@
 """A load generator for machines without wrk.
 
-    python -m bench.generator URL CONNECTIONS SECONDS METHOD BODY_BYTES
+    python -m bench.generator URL CONNECTIONS SECONDS METHOD BODY_BYTES STREAMS
 
 Raw protocols on uvloop: each connection writes the same bytes again whenever it has read a whole
 answer. It prints the line of JSON that `bench.load` reads. It is a process of its own so that its
@@ -12,6 +12,8 @@ import json
 import sys
 import time
 from array import array
+from collections.abc import Iterator
+from itertools import cycle
 from typing import cast
 from urllib.parse import urlsplit
 
@@ -39,8 +41,8 @@ def answer_end(buffer: bytes) -> int:
 class Connection(asyncio.Protocol):
     """One keep-alive connection with one request in flight."""
 
-    def __init__(self, request: bytes, latencies_s: "array[float]") -> None:
-        self._request = request
+    def __init__(self, requests: Iterator[bytes], latencies_s: "array[float]") -> None:
+        self._requests = requests
         self._latencies_s = latencies_s
         self._buffer = b""
         self.errors = 0
@@ -51,7 +53,7 @@ class Connection(asyncio.Protocol):
 
     def send(self) -> None:
         self._sent_at = time.perf_counter()
-        self.transport.write(self._request)
+        self.transport.write(next(self._requests))
 
     def data_received(self, data: bytes) -> None:
         self._buffer += data
@@ -74,7 +76,7 @@ def request_bytes(url: str, method: str, body_bytes: int) -> bytes:
     return f"{head}\r\n".encode() + b"x" * body_bytes
 
 
-async def generate(url: str, connections: int, seconds: float, request: bytes) -> dict[str, float]:
+async def generate(url: str, connections: int, seconds: float, requests: Iterator[bytes]) -> dict[str, float]:
     """Load the server, and report."""
     parts = urlsplit(url)
     address = (parts.hostname or "", parts.port or 80)
@@ -82,7 +84,7 @@ async def generate(url: str, connections: int, seconds: float, request: bytes) -
     loop = asyncio.get_running_loop()
     started_at = time.perf_counter()
     opened = [
-        (await loop.create_connection(lambda: Connection(request, latencies_s), *address))[1]
+        (await loop.create_connection(lambda: Connection(requests, latencies_s), *address))[1]
         for _ in range(connections)
     ]
     await asyncio.sleep(seconds)
@@ -101,6 +103,7 @@ async def generate(url: str, connections: int, seconds: float, request: bytes) -
 
 
 if __name__ == "__main__":
-    url, connections, seconds, method, body_bytes = sys.argv[1:]
-    request = request_bytes(url, method, int(body_bytes))
-    print(json.dumps(uvloop.run(generate(url, int(connections), float(seconds), request))))
+    url, connections, seconds, method, body_bytes, streams = sys.argv[1:]
+    urls = [f"{url}/{number}" for number in range(int(streams))] if streams != "1" else [url]
+    requests = cycle([request_bytes(one, method, int(body_bytes)) for one in urls])
+    print(json.dumps(uvloop.run(generate(url, int(connections), float(seconds), requests))))

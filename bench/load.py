@@ -22,6 +22,7 @@ class Load:
     method: str
     connections: int
     body_bytes: int = 0  # of text/plain
+    streams: int = 1  # with more than one, the URLs are url/0, url/1, ... in turn
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,7 @@ class LoadReport:
 
 def apply(load: Load, seconds: float) -> LoadReport:
     """Put the load on its server for about `seconds` (whole ones, with wrk)."""
-    arguments = [load.method, str(load.body_bytes)]
+    arguments = [load.method, str(load.body_bytes), str(load.streams)]
     if shutil.which("wrk"):
         options = ["-t1", f"-c{load.connections}", f"-d{max(1, round(seconds))}s", "--timeout", "10s"]
         command = ["wrk", *options, "-s", str(SCRIPT), load.url, "--", *arguments]

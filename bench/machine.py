@@ -3,7 +3,11 @@
 import datetime
 import os
 import platform
+import tempfile
+import time
 from pathlib import Path
+
+SYNCS = 500
 
 
 def describe() -> dict[str, str]:
@@ -12,8 +16,22 @@ def describe() -> dict[str, str]:
         "cores": str(os.cpu_count()),
         "kernel": f"{platform.system()} {platform.release()}",
         "python": platform.python_version(),
+        "syncs of 4 KiB": f"{syncs_per_second():,.0f}/s",
         "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC"),
     }
+
+
+def syncs_per_second() -> float:
+    """How often the disk makes a small write durable: the limit of a lone durable writer."""
+    with tempfile.TemporaryFile() as file:
+        page = bytes(4096)
+        os.pwrite(file.fileno(), page * SYNCS, 0)
+        os.fsync(file.fileno())
+        started_at = time.perf_counter()
+        for number in range(SYNCS):
+            os.pwrite(file.fileno(), page, number * len(page))
+            getattr(os, "fdatasync", os.fsync)(file.fileno())
+        return SYNCS / (time.perf_counter() - started_at)
 
 
 def _cpu_model() -> str:

@@ -24,10 +24,15 @@ class Effort:
     readers: int
     catch_up_bytes: int
     idle_streams: int
+    many_streams: int
 
 
-FULL = Effort(rounds=3, seconds=3, readers=1_000, catch_up_bytes=100_000_000, idle_streams=20_000)
-QUICK = Effort(rounds=1, seconds=1, readers=1_000, catch_up_bytes=20_000_000, idle_streams=5_000)
+FULL = Effort(
+    rounds=3, seconds=3, readers=1_000, catch_up_bytes=100_000_000, idle_streams=20_000, many_streams=100_000
+)
+QUICK = Effort(
+    rounds=1, seconds=1, readers=1_000, catch_up_bytes=20_000_000, idle_streams=5_000, many_streams=5_000
+)
 
 
 @dataclass(frozen=True)
@@ -52,6 +57,8 @@ class Scenario:
     prepare: Callable[[Server, Effort], None]
     less_is_better: bool = False
     fresh_servers: bool = False  # for work that leaves a server changed
+    durable: bool = False  # on the disk, synced before every answer, instead of in memory
+    only_ours: bool = False  # a promise about ourselves, not a comparison
     static_bytes: Callable[[Effort], int] | None = None  # nginx takes part, with a file of this size
 
 

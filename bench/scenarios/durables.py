@@ -1,0 +1,114 @@
+"""Appends that are on the disk before they are answered, and what they cost everybody else."""
+
+import subprocess
+import sys
+from dataclasses import replace
+
+from bench.cpu import Cpu
+from bench.load import Load, LoadReport, apply
+from bench.rounds import Effort, Sample, Scenario
+from bench.scenarios.streams import PATH, connection, create, request
+from tests.running import Server
+
+MESSAGE_BYTES = 100
+WARM_UP_S = 1.0
+FEW_STREAMS = 10
+
+
+def create_many(server: Server, first: int, count: int) -> None:
+    """Make the streams that a load over several streams goes to."""
+    with connection(server) as opened:
+        for number in range(first, first + count):
+            request(opened, "PUT", f"{PATH}/{number}")
+
+
+def appends(connections: int, streams: int) -> Scenario:
+    def load(server: Server) -> Load:
+        return Load(server.url + PATH, "POST", connections, MESSAGE_BYTES, streams)
+
+    def prepare(server: Server, effort: Effort) -> None:
+        create(server) if streams == 1 else create_many(server, 0, streams)
+        apply(load(server), WARM_UP_S)
+
+    def measure(server: Server, effort: Effort) -> Sample:
+        cpu = Cpu(server.pid)
+        report = apply(load(server), effort.seconds)
+        rate = report.requests / report.seconds
+        return Sample(rate, cpu.us_per(report.requests), report.p50_ms, report.p99_ms)
+
+    over = f"{streams} streams" if streams > 1 else "1 stream"
+    title = f"synced append, {connections} conn., {over}"
+    return Scenario(f"synced-{connections}-{streams}", title, "appends/s", measure, prepare, durable=True)
+
+
+def append_cost_us(server: Server, streams: int, seconds: float) -> float:
+    """Processor time of one append to a server whose load goes to a few of its many streams."""
+    cpu = Cpu(server.pid)
+    report = apply(Load(server.url + PATH, "POST", 64, MESSAGE_BYTES, streams), seconds)
+    cost = cpu.us_per(report.requests)
+    return cost if cost is not None else report.seconds * 1e6 / report.requests
+
+
+def measure_growth(server: Server, effort: Effort) -> Sample:
+    create_many(server, 0, FEW_STREAMS)
+    append_cost_us(server, FEW_STREAMS, WARM_UP_S)
+    small = append_cost_us(server, FEW_STREAMS, effort.seconds)
+    create_many(server, FEW_STREAMS, effort.many_streams - FEW_STREAMS)
+    large = append_cost_us(server, FEW_STREAMS, effort.seconds)
+    return Sample(large / small)
+
+
+def measure_disturbance(server: Server, effort: Effort) -> Sample:
+    """How much slower a small read gets, at its 99th percentile, while others append at full speed."""
+    create(server, b"x" * MESSAGE_BYTES)
+    create_many(server, 0, 1)
+    read = Load(server.url + PATH, "GET", 1)
+    apply(read, WARM_UP_S)
+    idle = apply(read, effort.seconds)
+    write = replace(
+        read, url=server.url + PATH + "/0", method="POST", connections=64, body_bytes=MESSAGE_BYTES
+    )
+    with subprocess.Popen([sys.executable, "-c", _BACKGROUND, write.url, str(effort.seconds + 2)]) as writers:
+        busy: LoadReport = apply(read, effort.seconds)
+        writers.wait()
+    return Sample(busy.p99_ms / idle.p99_ms, p50_ms=busy.p50_ms, p99_ms=busy.p99_ms)
+
+
+_BACKGROUND = f"""
+import sys
+from bench.load import Load, apply
+apply(Load(sys.argv[1], "POST", 64, {MESSAGE_BYTES}), float(sys.argv[2]))
+"""
+
+
+def nothing(server: Server, effort: Effort) -> None:
+    """These scenarios prepare what they need in between."""
+
+
+ALL = (
+    appends(64, 1),
+    appends(1, 1),
+    appends(64, 64),
+    Scenario(
+        name="synced-growth",
+        title="cost of an append as streams grow",
+        unit="x that with 10",
+        measure=measure_growth,
+        prepare=nothing,
+        less_is_better=True,
+        fresh_servers=True,
+        durable=True,
+        only_ours=True,
+    ),
+    Scenario(
+        name="synced-disturbance",
+        title="p99 of a read beside full-speed appends",
+        unit="x idle",
+        measure=measure_disturbance,
+        prepare=nothing,
+        less_is_better=True,
+        fresh_servers=True,
+        durable=True,
+        only_ours=True,
+    ),
+)

@@ -13,7 +13,8 @@ def run() -> None:
     except ModuleNotFoundError:
         sys.exit('The command line is an extra. Install it with: pip install "millstream[server]"')
 
-    from millstream.cli.serve import serve  # needs the extra, too
+    from millstream.cli.conformance import conformance  # these need it, too
+    from millstream.cli.serve import serve
 
     app = typer.Typer(
         name="millstream",
@@ -23,6 +24,7 @@ def run() -> None:
     )
     app.callback()(_root)
     app.command()(serve)
+    app.add_typer(conformance, name="conformance")
     app()
 
 

@@ -1,0 +1,48 @@
+"""`millstream conformance`: judge any implementation of the protocol."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+conformance = typer.Typer(help="Judge any implementation of the protocol.", no_args_is_help=True)
+
+
+@conformance.callback()
+def _root() -> None:
+    """Judge any implementation of the protocol."""
+
+
+@conformance.command()
+def server(
+    url: Annotated[
+        str | None, typer.Argument(help="The server to judge, http://127.0.0.1:4437 for example.")
+    ] = None,
+    only: Annotated[str, typer.Option(help="Only these groups, with commas: closure,producers.")] = "",
+    skip: Annotated[str, typer.Option(help="All but these groups, with commas.")] = "",
+    rules: Annotated[str, typer.Option(help="Only checks of these rules, with commas: A5,R2.")] = "",
+    restart_command: Annotated[
+        str | None, typer.Option(help="Shell command that restarts the server: adds what must survive it.")
+    ] = None,
+    report: Annotated[str, typer.Option(help="Also write a report: json, junit, html, or several.")] = "",
+    report_path: Annotated[Path | None, typer.Option(help="Where the report goes.")] = None,
+    coverage: Annotated[bool, typer.Option("--coverage", help="Say which rules have no check.")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", help="Name every check.")] = False,
+) -> None:
+    """Judge a server. Exit code: 0 it conforms, 1 it does not, 2 nothing could be judged."""
+    from millstream_conformance.server.run import run_server_suite  # an extra, and slow to load
+
+    if url is None and not coverage:
+        raise typer.BadParameter("give the URL of the server to judge", param_hint="URL")
+    code = run_server_suite(
+        url,
+        only=only,
+        skip=skip,
+        rules=rules,
+        restart_command=restart_command,
+        report=report,
+        report_path=report_path,
+        coverage=coverage,
+        verbose=verbose,
+    )
+    raise typer.Exit(code)

@@ -1,0 +1,146 @@
+"""Caching: entity tags, conditional reads, and what caches may keep (protocol 10.1)."""
+
+from __future__ import annotations
+
+from millstream_conformance.server.checks import case, each, patient, rule, stricter
+from millstream_conformance.server.servers import Server
+from millstream_conformance.server.wire import Answer
+
+CACHEABLE = {"max-age=60", "stale-while-revalidate=300"}
+
+
+def tag_of(answer: Answer) -> str:
+    """The ETag of an answer, which must be a quoted string."""
+    tag = answer.etag
+    assert tag, f"{answer!r} has no ETag"
+    assert tag.removeprefix("W/").startswith('"'), f"an ETag is a quoted string, this is {tag}"
+    assert tag.endswith('"')
+    return tag
+
+
+@rule("G3")
+def test_the_same_read_has_the_same_etag(server: Server) -> None:
+    """Nothing happened, nothing changed."""
+    stream = server.stream("text/plain", b"hello")
+    assert tag_of(stream.get("-1")) == tag_of(stream.get("-1"))
+
+
+@rule("G3")
+def test_etags_differ_by_start_and_end(server: Server) -> None:
+    """Another start, or more data, is another entity."""
+    stream = server.stream("text/plain", b"one")
+    whole = tag_of(stream.get())
+    rest = tag_of(stream.get(stream.tail()))
+    stream.append(b"two")
+    longer = tag_of(stream.get())
+    assert len({whole, rest, longer}) == 3
+
+
+@rule("G3")
+def test_etags_differ_between_streams(server: Server) -> None:
+    """Two streams with the same bytes are two entities."""
+    assert tag_of(server.stream(body=b"same").get()) != tag_of(server.stream(body=b"same").get())
+
+
+@rule("G3")
+@stricter("a cache would otherwise serve a deleted stream's bytes as the new stream's")
+def test_etags_differ_between_a_stream_and_its_successor(server: Server) -> None:
+    """A stream that was deleted and created again is another one, even with content of the same length."""
+    stream = server.stream("text/plain", b"old!")
+    before = tag_of(stream.get())
+    stream.delete()
+    again = server.stream("text/plain", b"new!", path=stream.path)
+    assert tag_of(again.get()) != before
+    answer = again.get(headers={"If-None-Match": before})
+    assert answer.status == 200
+    assert answer.body == b"new!"
+
+
+@rule("G3")
+def test_closing_changes_the_etag(server: Server) -> None:
+    """A 304 must not hide that the stream has ended, with data and at the tail."""
+    stream = server.stream("text/plain", b"hello")
+    tail = stream.tail()
+    whole, empty = tag_of(stream.get()), tag_of(stream.get(tail))
+    stream.close()
+    for offset, before in (("-1", whole), (tail, empty)):
+        answer = stream.get(offset, headers={"If-None-Match": before})
+        assert answer.status == 200
+        assert answer.closed
+        assert tag_of(answer) != before
+
+
+@rule("G3")
+@each("shape", {"exact": "{}", "list": '"other", {}', "weak": "W/{}", "any": "*"})
+def test_a_matching_etag_is_304(server: Server, shape: str) -> None:
+    """304 has no body and tells a reader all that the 200 would have told."""
+    stream = server.stream("text/plain", b"hello")
+    full = stream.get("-1")
+    tag = tag_of(full)
+    answer = stream.get("-1", headers={"If-None-Match": shape.format(tag.removeprefix("W/"))})
+    assert answer.status == 304
+    assert answer.body == b""
+    assert tag_of(answer) == tag
+    assert answer.next_offset == full.next_offset
+    assert answer.up_to_date
+    assert "Stream-Closed" not in answer.headers
+
+
+@rule("G3")
+def test_a_304_of_a_closed_stream_says_closed(server: Server) -> None:
+    """The end of the stream is told on a 304 too."""
+    stream = server.stream("text/plain", b"hello", closed=True)
+    answer = stream.get(headers={"If-None-Match": tag_of(stream.get())})
+    assert answer.status == 304
+    assert answer.closed
+    assert answer.up_to_date
+
+
+@rule("G3")
+def test_another_etag_gets_the_data(server: Server) -> None:
+    """What does not match is read in full, and so is what has grown."""
+    stream = server.stream("text/plain", b"hello")
+    tag = tag_of(stream.get())
+    assert stream.get(headers={"If-None-Match": '"other"'}).body == b"hello"
+    stream.append(b" world")
+    grown = stream.get(headers={"If-None-Match": tag})
+    assert grown.status == 200
+    assert grown.body == b"hello world"
+
+
+@rule("G6")
+@case("cache-control-catch-up-public")
+def test_catch_up_reads_are_cacheable(server: Server) -> None:
+    """`public, max-age=60, stale-while-revalidate=300`, with data and at the tail."""
+    stream = server.stream("text/plain", b"hello")
+    for answer in (stream.get(), stream.get(stream.tail())):
+        assert answer.cache_control == {"public", *CACHEABLE}
+
+
+@rule("G6")
+@stricter("a shared cache must not hand one user's stream to another")
+def test_reads_with_credentials_are_private(server: Server) -> None:
+    """A read that carries Authorization is not for shared caches."""
+    stream = server.stream("text/plain", b"hello")
+    answer = stream.get(headers={"Authorization": "Bearer conformance"})
+    assert "public" not in answer.cache_control
+    assert "private" in answer.cache_control
+
+
+@rule("G6")
+@case("cache-control-head-no-store")
+def test_metadata_is_not_stored(server: Server) -> None:
+    """HEAD and `offset=now` are true only now."""
+    stream = server.stream("text/plain", b"hello")
+    assert "no-store" in stream.head().cache_control
+    assert "no-store" in stream.get("now").cache_control
+
+
+@rule("G6")
+@patient
+def test_an_empty_long_poll_is_not_stored(server: Server) -> None:
+    """A 204 from a cache would hide what came since."""
+    stream = server.stream("text/plain", b"hello")
+    answer = stream.poll(stream.tail())
+    assert answer.status == 204
+    assert "no-store" in answer.cache_control

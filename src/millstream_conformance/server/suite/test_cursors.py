@@ -1,0 +1,76 @@
+"""Cursors: how caches are kept from serving the same empty answer for ever (protocol 10.1)."""
+
+from __future__ import annotations
+
+import time
+
+from millstream_conformance.server.checks import case, each, rule, stricter
+from millstream_conformance.server.servers import Server
+from millstream_conformance.server.streams import Stream
+
+EPOCH_S = 1_728_432_000  # 2024-10-09T00:00:00Z
+INTERVAL_S = 20
+MAX_JUMP = 3600 // INTERVAL_S
+
+
+def current_interval() -> int:
+    """The number of the interval that we are in."""
+    return int(time.time() - EPOCH_S) // INTERVAL_S
+
+
+def cursor_for(stream: Stream, mode: str, sent: str | None) -> str:
+    """The cursor that a live read of some existing data answers with."""
+    if mode == "long-poll":
+        cursor = stream.poll("-1", cursor=sent).cursor
+    else:
+        with stream.events("-1", cursor=sent) as events:
+            cursor = events.until_control()[-1].json().get("streamCursor")
+    assert cursor, f"{mode} gave no cursor"
+    return str(cursor)
+
+
+@rule("L3")
+@case("cursor-is-interval-number")
+@each("mode", ["long-poll", "sse"])
+@each("sent", {"none": None, "old": "17"})
+def test_a_cursor_is_the_interval_number(server: Server, mode: str, sent: str | None) -> None:
+    """Without a cursor, or with one that is behind, the answer is the current interval."""
+    stream = server.stream("text/plain", b"x")
+    before = current_interval()
+    cursor = int(cursor_for(stream, mode, sent))
+    assert before <= cursor <= current_interval()
+
+
+@rule("L3")
+@case("cursor-moves-past-the-clients")
+@each("mode", ["long-poll", "sse"])
+@each("ahead", {"current": 0, "next": 1, "far": 5000})
+def test_a_cursor_always_moves_past_the_clients(server: Server, mode: str, ahead: int) -> None:
+    """A cursor that is not behind gets a strictly greater one, at most an hour on."""
+    stream = server.stream("text/plain", b"x")
+    sent = current_interval() + ahead
+    cursor = int(cursor_for(stream, mode, str(sent)))
+    assert sent < cursor <= sent + MAX_JUMP
+
+
+@rule("L3")
+def test_echoing_cursors_never_goes_back(server: Server) -> None:
+    """A client that echoes what it got sees a rising sequence."""
+    stream = server.stream("text/plain", b"x")
+    cursors = [cursor_for(stream, "long-poll", None)]
+    for _ in range(5):
+        cursors.append(cursor_for(stream, "long-poll", cursors[-1]))
+    numbers = [int(cursor) for cursor in cursors]
+    assert numbers == sorted(set(numbers))
+
+
+@rule("L3")
+@each("junk", {"word": "abc", "minus": "-5", "huge": "9" * 60, "point": "1.5"})
+@stricter("a damaged cursor must not cost a reader its stream")
+def test_a_damaged_cursor_does_not_break_the_read(server: Server, junk: str) -> None:
+    """Nonsense in `cursor` is no server error: data with a cursor, or 400."""
+    answer = server.stream("text/plain", b"x").poll("-1", cursor=junk)
+    assert answer.status in {200, 400}
+    if answer.status == 200:
+        assert answer.cursor
+        assert answer.cursor.isdigit()

@@ -1,0 +1,142 @@
+"""Where a fork may begin: fork offsets and sub-offsets (protocol 4.2, 8)."""
+
+from __future__ import annotations
+
+from millstream_conformance.server.checks import each, needs, rule, stricter
+from millstream_conformance.server.json_text import elements
+from millstream_conformance.server.servers import Server
+from millstream_conformance.server.suite.test_forks import fork_of
+
+
+def sub(value: str) -> dict[str, str]:
+    """The sub-offset header."""
+    return {"Stream-Fork-Sub-Offset": value}
+
+
+@rule("F1", "O3")
+@needs("forks", "numbered-offsets")
+@each(
+    "at",
+    {
+        "past-tail": "0000000000000000_0000000000099999",
+        "word": "abc",
+        "empty": "",
+        "comma": "0,1",
+        "dots": "..",
+    },
+)
+def test_an_impossible_fork_offset_is_400(server: Server, at: str) -> None:
+    """Past the tail or malformed: 400, and nothing is created."""
+    source = server.stream("text/plain", b"x")
+    fork = fork_of(source, at)
+    assert fork.created.status == 400
+    assert fork.head().status == 404
+
+
+@rule("F1")
+@needs("forks")
+@each("count", {"first": 1, "middle": 3, "whole-message": 5})
+def test_a_sub_offset_counts_bytes(server: Server, count: int) -> None:
+    """Bytes past the fork offset, up to the whole next message."""
+    source = server.stream("text/plain", b"start-")
+    at = source.created.next_offset
+    source.append(b"hello")
+    source.append(b"world")
+    fork = fork_of(source, at, headers=sub(str(count)))
+    assert fork.created.status == 201
+    assert fork.content() == b"start-" + b"hello"[:count]
+    fork.append(b"!")
+    assert fork.content() == b"start-" + b"hello"[:count] + b"!"
+    assert fork.tail() > fork.created.next_offset
+    assert source.content() == b"start-helloworld"
+
+
+@rule("F1")
+@needs("forks")
+@each("count", {"first": 1, "middle": 2, "whole-batch": 3})
+def test_a_sub_offset_counts_json_messages(server: Server, count: int) -> None:
+    """Flattened messages past the fork offset."""
+    source = server.stream("application/json", b'["zero"]')
+    at = source.created.next_offset
+    source.append(b'["a","b","c"]')
+    source.append(b'["d"]')
+    fork = fork_of(source, at, headers=sub(str(count)))
+    assert fork.created.status == 201
+    fork.append(b'"own"')
+    assert elements(fork.content()) == ['"zero"', *['"a"', '"b"', '"c"'][:count], '"own"']
+
+
+@rule("F1")
+@needs("forks")
+@each("value", ["+1", "-1", "01", "1.0", "1e0", "one", "", " ", "0x1", "1_0"])
+def test_a_malformed_sub_offset_is_400(server: Server, value: str) -> None:
+    """A sub-offset is a plain non-negative integer."""
+    source = server.stream("text/plain", b"start-")
+    at = source.created.next_offset
+    source.append(b"hello")
+    fork = fork_of(source, at, headers=sub(value))
+    assert fork.created.status == 400
+    assert fork.head().status == 404
+
+
+@rule("F1")
+@needs("forks")
+@each("content_type", {"bytes": "text/plain", "json": "application/json"})
+def test_a_sub_offset_past_the_next_boundary_is_400(server: Server, content_type: str) -> None:
+    """It refines one step; it cannot jump over a boundary, nor past the tail."""
+    source = server.stream(content_type)
+    start = source.created.next_offset
+    source.append(b"[1,2]" if content_type == "application/json" else b"ab")
+    source.append(b"[3,4]" if content_type == "application/json" else b"cd")
+    assert fork_of(source, start, headers=sub("3")).created.status == 400
+    assert fork_of(source, start, headers=sub("9007199254740991")).created.status == 400
+    assert fork_of(source, source.tail(), headers=sub("1")).created.status == 400
+
+
+@rule("F1")
+@needs("forks")
+def test_a_sub_offset_needs_what_it_refines(server: Server) -> None:
+    """Above zero it needs a fork offset; any value needs a source."""
+    source = server.stream("text/plain", b"hello")
+    assert fork_of(source, headers=sub("1")).created.status == 400
+    assert fork_of(source, headers=sub("0")).created.status == 201
+    for value in ("0", "1"):
+        assert server.at(server.path()).put(headers=sub(value)).status == 400
+
+
+@rule("F1", "C1")
+@needs("forks")
+def test_a_sub_offset_of_zero_is_none(server: Server) -> None:
+    """0 equals absent, also when configurations are compared; another value is 409."""
+    source = server.stream("text/plain", b"start-")
+    at = source.created.next_offset
+    source.append(b"hello")
+    fork = fork_of(source, at, headers=sub("0"))
+    assert fork.created.status == 201
+    assert fork.content() == b"start-"
+    assert fork_of(source, at, path=fork.path).created.status == 200
+    assert fork_of(source, at, path=fork.path, headers=sub("2")).created.status == 409
+
+
+@rule("F1")
+@needs("forks")
+@stricter("silently ignoring a fork offset would create a stream that the writer did not ask for")
+def test_a_fork_offset_without_a_source_is_400(server: Server) -> None:
+    """A point needs a stream that it is a point of."""
+    tail = server.stream("text/plain", b"x").tail()
+    stream = server.at(server.path())
+    assert stream.put(headers={"Stream-Fork-Offset": tail}).status == 400
+    assert stream.head().status == 404
+
+
+@rule("F1", "F2")
+@needs("forks")
+def test_a_rejected_fork_holds_no_reference(server: Server) -> None:
+    """After refused forks, deleting the source deletes it for good."""
+    source = server.stream("text/plain", b"hello")
+    start = server.stream().created.next_offset
+    assert fork_of(source, start, headers=sub("99")).created.status == 400
+    assert fork_of(source, content_type="application/json").created.status == 409
+    assert source.delete().status == 204
+    assert source.get().status == 404
+    assert source.put().status == 201

@@ -1,0 +1,78 @@
+"""The suite is itself tested: a server with one rule broken must fail it.
+
+Each mutant is our own server behind a proxy that breaks one thing. The checks of the rules that it
+breaks are run until one fails. A mutant that survives is a hole in the suite.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+import conformance.mutants_appending
+import conformance.mutants_caching
+import conformance.mutants_closing
+import conformance.mutants_creating
+import conformance.mutants_forks
+import conformance.mutants_http
+import conformance.mutants_live
+import conformance.mutants_producers
+import conformance.mutants_reading  # noqa: F401 - importing them registers the mutants
+from conformance.killing import first_failure
+from conformance.mutants import MUTANTS, Mutant
+from conformance.proxy import MutatingProxy
+from millstream_conformance.server import discover, run_checks
+from millstream_conformance.server.offers import Offers
+from millstream_conformance.server.suites import Suite
+from running import millstream
+
+# The proxy counts as a restart that loses nothing: the memory store behind it goes on.
+RESTART = f"{sys.executable} -c " + shlex.quote(
+    "import urllib.request as u; u.urlopen(u.Request('{url}/restarted', method='OPTIONS')).close()"
+)
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    with millstream() as server:
+        yield server.url
+
+
+@pytest.fixture(scope="module")
+def offers(url: str) -> Offers:
+    suite = Suite(url, restart_command=RESTART)
+    suite.close()
+    return suite.offers
+
+
+@pytest.fixture(scope="module")
+def unsound(url: str) -> set[str]:
+    """The checks that fail without any mutation: none, once our server is right."""
+    with MutatingProxy(url) as proxy:
+        return {result.check.id for result in run_checks(proxy.url, discover()).failures}
+
+
+def test_there_are_enough_mutants() -> None:
+    assert len({mutant.name for mutant in MUTANTS}) == len(MUTANTS) >= 60
+
+
+def test_the_proxy_is_invisible(url: str, unsound: set[str]) -> None:
+    """Without a mutation everything passes that passes without the proxy."""
+    direct = run_checks(url, discover())
+    assert unsound == {result.check.id for result in direct.failures}
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=str)
+def test_the_suite_catches(mutant: Mutant, url: str, offers: Offers, unsound: set[str]) -> None:
+    if missing := offers.missing(list(mutant.needs)):
+        pytest.skip(f"our server has no {missing[0]} yet")
+    killed_by = first_failure(
+        url, mutant.mutation(), mutant.rules, offers=offers, unsound=unsound, restart_command=RESTART
+    )
+    assert killed_by is not None, f"survivor: {mutant.name}: {mutant.lie.__doc__}"
+    if os.environ.get("SHOW_KILLERS"):
+        print(f"KILL {mutant.name} <- {killed_by.check.id}: {killed_by.message[:300]!r}")

@@ -31,3 +31,9 @@ class UnsupportedEncodingError(RequestError):
     """A `Content-Encoding` that the server cannot decode."""
 
     status = 415
+
+
+class HeadersTooLargeError(RequestError):
+    """More headers than the server accepts."""
+
+    status = 431

@@ -48,7 +48,12 @@ def _number(name: bytes, value: int) -> Header:
 def problem(status: int, code: str, detail: str, extra: list[Header] | None = None) -> Reply:
     """Say what was wrong, for programs (`code`) and for people (`detail`), by RFC 9457."""
     body = {"title": HTTPStatus(status).phrase, "status": status, "code": code, "detail": detail}
-    return Reply(status, [_PROBLEM, _NO_STORE, *(extra or [])], msgspec.json.encode(body))
+    return Reply(status, [_PROBLEM, _NO_STORE, *(extra or [])], _inert(msgspec.json.encode(body)))
+
+
+def _inert(text: bytes) -> bytes:
+    """Write what a client sent so that no browser takes it for markup, wherever the text ends up."""
+    return text.replace(b"<", b"\\u003c").replace(b">", b"\\u003e").replace(b"&", b"\\u0026")
 
 
 def malformed(error: RequestError) -> Reply:
@@ -207,8 +212,19 @@ DELETED: Final = Reply(204, [])
 # -- Reading -------------------------------------------------------------------------------------
 
 
-def read(chunk: reads.Chunk, if_none_match: bytes | None, at_tail: bool, cursor: int | None) -> Reply:
-    """Answer a read; `at_tail` when the client asked for `now`, whose answer no cache may keep."""
+def read(
+    chunk: reads.Chunk,
+    if_none_match: bytes | None = None,
+    *,
+    at_tail: bool = False,
+    cursor: int | None = None,
+    private: bool = False,
+) -> Reply:
+    """Answer a read.
+
+    `at_tail` when the client asked for `now`, whose answer no cache may keep; `private` when it took
+    credentials to read, which shared caches do not ask for.
+    """
     reply = [(headers.CONTENT_TYPE, chunk.content_type), _next(chunk.end)]
     if chunk.up_to_date:
         reply.append(_UP_TO_DATE)
@@ -220,7 +236,7 @@ def read(chunk: reads.Chunk, if_none_match: bytes | None, at_tail: bool, cursor:
         reply.append(_NO_STORE)
     else:
         tag = caching.entity_tag(chunk.stream_id, chunk.start, chunk.end, chunk.at_end)
-        reply += (b"etag", tag), (b"cache-control", caching.PUBLIC)
+        reply += (b"etag", tag), (b"cache-control", caching.PRIVATE if private else caching.PUBLIC)
         if if_none_match is not None and caching.matches(if_none_match, tag):
             return Reply(304, reply)
     return Reply(200, reply, json_frames.wrap(chunk.data) if chunk.kind is Kind.JSON else chunk.data)

@@ -17,7 +17,7 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
 from millstream.protocol import replies
-from millstream.protocol.errors import TooLargeError
+from millstream.protocol.errors import HeadersTooLargeError, RequestError, TooLargeError
 from millstream.protocol.replies import Reply
 from millstream.server.frames import Frame
 from millstream.server.http import Request
@@ -79,8 +79,9 @@ class MillstreamApp:
         headers = _headers(scope)
         common = routes.cors.common_headers(headers.get(b"origin"))
         try:
+            _check_size(headers, self.settings)
             body = await _body(receive, self.settings.max_body_bytes)
-        except TooLargeError as error:
+        except RequestError as error:
             await _send_reply(send, replies.malformed(error), common)
             return
         if body is None:
@@ -166,6 +167,15 @@ def _request(scope: Scope, headers: dict[bytes, bytes], body: bytes) -> Request:
         path = mount.encode() + path  # servers differ in whether the path includes the mount
     method, query = scope["method"].encode(), scope.get("query_string", b"")
     return Request(method, path, query, headers, body, scope.get("scheme", "http").encode(), mount)
+
+
+def _check_size(headers: dict[bytes, bytes], settings: Settings) -> None:
+    """Refuse what is too large before its body is read; not every server does."""
+    if sum(len(name) + len(value) + 4 for name, value in headers.items()) > settings.max_header_bytes:
+        raise HeadersTooLargeError("HEADERS_TOO_LARGE", "The headers are too large or too many.")
+    length = headers.get(b"content-length", b"")
+    if length.isdigit() and int(length) > settings.max_body_bytes:
+        raise TooLargeError("BODY_TOO_LARGE", f"A request body is at most {settings.max_body_bytes} bytes.")
 
 
 async def _body(receive: Receive, max_bytes: int) -> bytes | None:

@@ -1,6 +1,7 @@
 """A request as the routes see it, whichever server received it."""
 
 from millstream.protocol.replies import Reply
+from millstream.server.grants import EVERYTHING
 from millstream.server.live import EventFeed
 from millstream.store.pending import Pending
 
@@ -11,7 +12,7 @@ Answer = Reply | EventFeed | Pending[Reply | EventFeed]
 class Request:
     """What a client sent."""
 
-    __slots__ = ("body", "headers", "method", "mount", "path", "query", "scheme")
+    __slots__ = ("body", "grant", "headers", "method", "mount", "path", "query", "scheme")
 
     def __init__(
         self,
@@ -30,3 +31,9 @@ class Request:
         self.body = body
         self.scheme = scheme
         self.mount = mount
+        self.grant = EVERYTHING
+
+    @property
+    def has_credentials(self) -> bool:
+        """Whether the answer may be meant for this client only."""
+        return b"authorization" in self.headers

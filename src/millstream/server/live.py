@@ -8,9 +8,12 @@ PROTOCOL.md 5.7, 5.8; rules L1 to L7.
 """
 
 import asyncio
+import math
 import random
 from collections.abc import Callable
 from typing import Protocol
+
+import msgspec
 
 from millstream.protocol import cursors, replies
 from millstream.protocol.reads import Chunk
@@ -43,6 +46,13 @@ class Sink(Protocol):
     def finish(self) -> None:
         """End the answer cleanly."""
         ...
+
+
+class Caller(msgspec.Struct, frozen=True):
+    """What a live read has to know of who reads: for how long it may, and whether caches may share."""
+
+    max_age_s: float = math.inf
+    private: bool = False
 
 
 class Live:
@@ -94,6 +104,7 @@ class EventFeed:
         "_ends_at_s",
         "_last_sent_s",
         "_live",
+        "_max_age_s",
         "_name",
         "_position",
         "_sink",
@@ -102,7 +113,7 @@ class EventFeed:
         "head",
     )
 
-    def __init__(self, live: Live, name: str, request: ReadRequest, chunk: Chunk) -> None:
+    def __init__(self, live: Live, name: str, request: ReadRequest, chunk: Chunk, caller: Caller) -> None:
         self.head = replies.event_stream(chunk)
         self._live = live
         self._name = name
@@ -116,12 +127,13 @@ class EventFeed:
         self._busy = False  # whether a frame is on its way from the store
         self._stale = True  # whether the stream may hold more than was sent
         self._last_sent_s = self._ends_at_s = 0.0
+        self._max_age_s = min(caller.max_age_s, live.settings.sse_ttl_s)
 
     def start(self, sink: Sink) -> None:
         """Begin to send: at once, and then at every change."""
         self._sink = sink
         self._last_sent_s = asyncio.get_running_loop().time()
-        self._ends_at_s = self._last_sent_s + self._live.settings.sse_ttl_s
+        self._ends_at_s = self._last_sent_s + self._max_age_s
         self._live.feeds.add(self)
         self._live.hub.watch(self._name, self)
         self.pump()
@@ -190,15 +202,16 @@ class EventFeed:
 class LongPoll(Pending[Reply | EventFeed]):
     """A reader at the tail that is answered at the next change, or after a while without one."""
 
-    __slots__ = ("_chunk", "_live", "_name", "_request", "_timer")
+    __slots__ = ("_chunk", "_live", "_name", "_private", "_request", "_timer")
 
-    def __init__(self, live: Live, name: str, request: ReadRequest, chunk: Chunk) -> None:
+    def __init__(self, live: Live, name: str, request: ReadRequest, chunk: Chunk, caller: Caller) -> None:
         super().__init__(self._stop)
+        self._private = caller.private
         self._live = live
         self._name = name
         self._chunk = chunk
         self._request = ReadRequest(chunk.end, request.live, request.cursor, request.until, request.limit)
-        timeout_s = 0 if live.draining else live.settings.long_poll_timeout_ms / 1000
+        timeout_s = 0 if live.draining else min(caller.max_age_s, live.settings.long_poll_timeout_ms / 1000)
         self._timer = asyncio.get_running_loop().call_later(timeout_s, self.give_up)
         live.polls.add(self)
         live.hub.watch(name, self)
@@ -224,7 +237,7 @@ class LongPoll(Pending[Reply | EventFeed]):
             self._answer(replies.reply_to(NotFound(self._name)))
         elif found.data:
             cursor = self._live.cursor_after(self._request.cursor)
-            self._answer(replies.read(found, None, at_tail=False, cursor=cursor))
+            self._answer(replies.read(found, cursor=cursor, private=self._private))
         elif found.at_end:
             self._chunk = found
             self.give_up()

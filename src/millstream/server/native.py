@@ -89,6 +89,7 @@ class Connection(asyncio.Protocol):
         "_closing",
         "_deadline_s",
         "_feed",
+        "_field_bytes",
         "_head_bytes",
         "_headers",
         "_in_body",
@@ -97,9 +98,11 @@ class Connection(asyncio.Protocol):
         "_loop",
         "_parser",
         "_queue",
+        "_queued_bytes",
         "_refusal",
         "_server",
         "_transport",
+        "_unsent",
         "_url",
         "_waiting",
         "writable",
@@ -120,6 +123,8 @@ class Connection(asyncio.Protocol):
         self._keep_alive = True
         self._closing = False
         self._lingered = 0
+        self._queued_bytes = 0
+        self._unsent = 0
         self._deadline_s = 0.0
         self.writable = True
         self._begin()
@@ -129,7 +134,8 @@ class Connection(asyncio.Protocol):
         self._headers: dict[bytes, bytes] = {}
         self._body: list[bytes] = []
         self._body_bytes = 0
-        self._head_bytes = 0
+        self._head_bytes = 0  # received of a head that is not whole, or since the last byte of a body
+        self._field_bytes = 0
         self._in_body = False
 
     # -- The transport calls these ---------------------------------------------------------------
@@ -141,6 +147,7 @@ class Connection(asyncio.Protocol):
         self._deadline_s = self._server.now_s + self._server.settings.header_timeout_s
         if len(self._server.connections) >= self._server.settings.max_connections:
             busy = problem(503, "TOO_MANY_CONNECTIONS", "The server is full.", [(b"retry-after", b"1")])
+            self._refusal = busy
             self._refuse(busy)
         self._server.connections.add(self)
 
@@ -160,27 +167,52 @@ class Connection(asyncio.Protocol):
             if self._lingered > _LINGER_BYTES:
                 self._transport.abort()
             return
-        if not self._in_body:
-            self._head_bytes += len(data)
-        try:
-            self._parser.feed_data(data)
-        except httptools.HttpParserUpgrade:
-            self._keep_alive = False  # the request itself is whole; we stay with HTTP/1.1
-        except httptools.HttpParserError:
-            if self._refusal is None:
-                self._refusal = problem(400, "MALFORMED_HTTP", "The request is not valid HTTP/1.1.")
-        if (
-            self._refusal is None
-            and not self._in_body
-            and self._head_bytes > self._server.settings.max_header_bytes
-        ):
-            self._refusal = _head_too_large(too_long_url=not self._url)
-        if self._refusal is not None and self._answering is None:
+        if not self._head_bytes and not self._in_body and self._answering is None:
+            self._deadline_s = self._server.now_s + self._server.settings.header_timeout_s
+        self._head_bytes += len(data)
+        self._parse(data)
+        if self._refusal is None and self._head_bytes > self._server.settings.max_header_bytes:
+            self._refusal = _headers_too_large()
+        if self._refusal is not None and self._answering is None and not self._queue:
             self._refuse(self._refusal)
 
+    def _parse(self, data: bytes) -> None:
+        while data:
+            try:
+                self._parser.feed_data(data)
+            except httptools.HttpParserUpgrade as offer:
+                data = self._without_offer() + data[offer.args[0] :]
+            except httptools.HttpParserError:
+                if self._refusal is None:
+                    self._refusal = problem(400, "MALFORMED_HTTP", "The request is not valid HTTP/1.1.")
+                return
+            else:
+                return
+
+    def _without_offer(self) -> bytes:
+        """Write a request that offers another protocol once more, without the offer: we decline it.
+
+        curl and Java offer HTTP/2 with every request, and the parser would leave out its body.
+        """
+        if self._refusal is not None or b"upgrade" not in self._headers:
+            return b""
+        version = self._parser.get_http_version().encode()
+        fields = [field for field in self._headers.items() if field[0] != b"upgrade"]
+        head = b"%b %b HTTP/%b\r\n" % (self._parser.get_method(), self._url, version)
+        self._begin()
+        self._parser = httptools.HttpRequestParser(self)
+        return head + encode_headers(fields) + b"\r\n"
+
+    def _offers_upgrade(self) -> bool:
+        return b"upgrade" in self._headers and bool(self._parser.should_upgrade())
+
     def eof_received(self) -> bool:
-        """Take note that the client sends no more; what it asked for is still answered."""
+        """Take note that the client sends no more; what it asked for is answered, if that is soon.
+
+        A client that has hung up looks the same until it is written to, so it is not waited for.
+        """
         self._keep_alive = False
+        self._deadline_s = self._server.now_s + _LINGER_S
         return self._answering is not None and not self._closing
 
     def pause_writing(self) -> None:
@@ -191,7 +223,8 @@ class Connection(asyncio.Protocol):
     def resume_writing(self) -> None:
         """Go on: the client has caught up."""
         self.writable = True
-        self._transport.resume_reading()
+        if not self._crowded():
+            self._transport.resume_reading()
         if self._feed is not None:
             self._feed.pump()
         else:
@@ -202,22 +235,29 @@ class Connection(asyncio.Protocol):
     def on_url(self, url: bytes) -> None:
         """Take a piece of the request's target."""
         self._url += url
+        if len(self._url) > self._server.settings.max_header_bytes:
+            self._refusal = problem(414, "URL_TOO_LONG", "The URL is too long.")
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Take a header; a repeated one is joined, which only lists survive."""
+        if self._in_body:
+            return  # a trailer: it was not there when the request was checked
         name = name.lower()
+        self._field_bytes += len(name) + len(value) + 4  # as it came: with ": " and CRLF
         headers = self._headers
         if name in headers:
             value = headers[name] + b", " + value
         headers[name] = value
-        if len(headers) > _MAX_HEADERS:
-            self._refusal = _head_too_large(too_long_url=False)
+        if len(headers) > _MAX_HEADERS or self._field_bytes > self._server.settings.max_header_bytes:
+            self._refusal = _headers_too_large()
 
     def on_headers_complete(self) -> None:
         """Look at the headers before the body comes: some requests are refused without it."""
-        headers = self._headers
         self._in_body = True
-        self._deadline_s = 0.0
+        self._head_bytes = 0
+        if self._refusal is not None or self._offers_upgrade():
+            return
+        headers = self._headers
         host = headers.get(b"host")
         if (host is None and self._parser.get_http_version() != "1.0") or (host is not None and b"," in host):
             self._refusal = problem(400, "INVALID_HOST", "A request has one Host header.")
@@ -226,10 +266,8 @@ class Connection(asyncio.Protocol):
             self._refusal = self._body_too_large()
         if self._refusal is not None:
             return
-        if length != b"0" or b"transfer-encoding" in headers:
-            self._deadline_s = self._server.now_s + self._server.settings.body_timeout_s
-            if headers.get(b"expect", b"").lower() == b"100-continue" and self._answering is None:
-                self._transport.write(CONTINUE)
+        if self._answering is None and (length != b"0" or b"transfer-encoding" in headers):
+            self._await_body()
 
     def on_body(self, body: bytes) -> None:
         """Take a piece of the body."""
@@ -239,11 +277,18 @@ class Connection(asyncio.Protocol):
             self._refusal = self._body_too_large()
         else:
             self._body.append(body)
-            self._deadline_s = self._server.now_s + self._server.settings.body_timeout_s
+            self._head_bytes = 0
+            if self._answering is None:
+                self._deadline_s = self._server.now_s + self._server.settings.body_timeout_s
+
+    def _await_body(self) -> None:
+        self._deadline_s = self._server.now_s + self._server.settings.body_timeout_s
+        if not self._body_bytes and self._headers.get(b"expect", b"").lower() == b"100-continue":
+            self._transport.write(CONTINUE)
 
     def on_message_complete(self) -> None:
         """Answer a whole request, now or in its turn."""
-        if self._refusal is not None or self._closing:
+        if self._refusal is not None or self._closing or self._offers_upgrade():
             return
         path, _, query = self._url.partition(b"?")
         if not path.startswith(b"/"):
@@ -257,7 +302,8 @@ class Connection(asyncio.Protocol):
             self._answer(request, keep_alive)
         else:
             self._queue.append((request, keep_alive))
-            if len(self._queue) >= _MAX_QUEUED:
+            self._queued_bytes += len(body)
+            if self._crowded():
                 self._transport.pause_reading()
 
     # -- Answering -------------------------------------------------------------------------------
@@ -302,14 +348,24 @@ class Connection(asyncio.Protocol):
             self._loop.call_soon(self._answer_next)
         elif self._refusal is not None:
             self._refuse(self._refusal)
+        elif self._in_body:
+            self._await_body()
         else:
-            self._deadline_s = self._server.now_s + self._server.settings.idle_timeout_s
+            settings = self._server.settings
+            timeout_s = settings.header_timeout_s if self._head_bytes else settings.idle_timeout_s
+            self._deadline_s = self._server.now_s + timeout_s
 
     def _answer_next(self) -> None:
         if self._queue and self._answering is None and self.writable and not self._closing:
-            if len(self._queue) == _MAX_QUEUED:
+            request, keep_alive = self._queue.popleft()
+            self._queued_bytes -= len(request.body)
+            if not self._crowded():
                 self._transport.resume_reading()
-            self._answer(*self._queue.popleft())
+            self._answer(request, keep_alive)
+
+    def _crowded(self) -> bool:
+        """Tell whether as many requests wait as one client may have waiting."""
+        return len(self._queue) >= _MAX_QUEUED or self._queued_bytes > self._server.settings.max_body_bytes
 
     # -- Feeding events --------------------------------------------------------------------------
 
@@ -340,18 +396,22 @@ class Connection(asyncio.Protocol):
 
     def tick(self, now_s: float) -> None:
         """End a connection that has kept us waiting for too long."""
-        if self._deadline_s and now_s >= self._deadline_s:
-            if self._closing:
-                self._transport.abort()
-            elif self._in_body or self._head_bytes:
-                self._refuse(problem(408, "TIMEOUT", "The request took too long to arrive."))
-            else:
-                self._transport.close()
+        if not self._deadline_s or now_s < self._deadline_s:
+            return
+        if self._closing or self._answering is not None:
+            self._transport.abort()
+        elif self._in_body or self._head_bytes:
+            self._refuse(problem(408, "TIMEOUT", "The request took too long to arrive."))
+        elif (unsent := self._transport.get_write_buffer_size()) != self._unsent:
+            self._unsent = unsent  # the client is still taking its answer
+            self._deadline_s = now_s + self._server.settings.idle_timeout_s
+        else:
+            self._close()
 
     def drain(self) -> None:
-        """End when the current answer is written; at once if there is none."""
+        """End when what was begun is answered; at once if nothing was."""
         self._keep_alive = False
-        if self._answering is None and not self._queue:
+        if self._answering is None and not self._queue and not self._in_body and not self._head_bytes:
             self._close()
 
     def _refuse(self, reply: Reply) -> None:
@@ -376,9 +436,7 @@ class Connection(asyncio.Protocol):
         return problem(413, "BODY_TOO_LARGE", f"A request body is at most {limit} bytes.")
 
 
-def _head_too_large(*, too_long_url: bool) -> Reply:
-    if too_long_url:
-        return problem(414, "URL_TOO_LONG", "The URL is too long.")
+def _headers_too_large() -> Reply:
     return problem(431, "HEADERS_TOO_LARGE", "The headers are too large or too many.")
 
 

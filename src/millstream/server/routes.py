@@ -23,9 +23,11 @@ from millstream.protocol.requests import Live as LiveMode
 from millstream.protocol.requests import ReadRequest, parse_append, parse_create, parse_read
 from millstream.protocol.streams import Stream
 from millstream.server import compression, cors
+from millstream.server.auth import Auth, refuse
 from millstream.server.compression import MIN_BYTES
+from millstream.server.grants import Action, Grant
 from millstream.server.http import Answer, Request
-from millstream.server.live import EventFeed, Live, LongPoll
+from millstream.server.live import Caller, EventFeed, Live, LongPoll
 from millstream.server.settings import Settings
 from millstream.store.base import Created, Deleted, Head, Page, Read, Store
 from millstream.store.pending import Pending, when
@@ -33,6 +35,13 @@ from millstream.store.pending import Pending, when
 STREAM_ROOTS = ("/", "/v1/stream/")
 """Paths below which the control APIs answer (rule P2)."""
 
+_ACTIONS = {
+    b"GET": Action.READ,
+    b"HEAD": Action.READ,
+    b"PUT": Action.WRITE,
+    b"POST": Action.WRITE,
+    b"DELETE": Action.WRITE,
+}
 _COMPRESS_IN_THREAD_BYTES = 64 * 1024
 _MAX_PAGE = 1000
 
@@ -42,9 +51,10 @@ _log = logging.getLogger("millstream")
 class Routes:
     """Everything that the server answers."""
 
-    def __init__(self, store: Store, settings: Settings, clock_ms: Callable[[], int]) -> None:
+    def __init__(self, store: Store, settings: Settings, auth: Auth, clock_ms: Callable[[], int]) -> None:
         self.store = store
         self.settings = settings
+        self.auth = auth
         self.live = Live(store, settings, clock_ms)
         self.cors = cors.Cors(settings.cors_origin)
         self._clock_ms = clock_ms
@@ -66,6 +76,10 @@ class Routes:
             route = self._methods.get(request.method)
             if route is None:
                 return _method_not_allowed(cors.METHODS)
+            if not self.auth.is_open and request.method != b"OPTIONS":
+                refusal = self._authorize(request, _ACTIONS[request.method], name)
+                if refusal is not None:
+                    return refusal
             return route(name, request)
         except RequestError as error:
             return replies.malformed(error)
@@ -76,15 +90,23 @@ class Routes:
     # -- Streams ---------------------------------------------------------------------------------
 
     def _append(self, name: str, request: Request) -> Answer:
-        append = parse_append(request.headers, self._body(request))
+        try:
+            append = parse_append(request.headers, self._body(request))
+        except RequestError as error:
+            # Rule A2: a stream that is not there says so first.
+            refusal = replies.malformed(error)
+            found = self.store.head(name, self._clock_ms())
+            return when(found, lambda head: refusal if isinstance(head, Stream) else reply_to(head))
         return when(self.store.append(name, append, self._clock_ms()), reply_to)
 
     def _create(self, name: str, request: Request) -> Answer:
         create = parse_create(request.headers, self._body(request))
         if create.forked_from is not None:
-            create = msgspec.structs.replace(
-                create, forked_from=self._unmounted(create.forked_from, request.mount)
-            )
+            source = self._unmounted(create.forked_from, request.mount)
+            refusal = refuse(request.grant, Action.READ, source)
+            if refusal is not None:
+                return refusal
+            create = msgspec.structs.replace(create, forked_from=source)
 
         def reply(decision: Created) -> Reply:
             if isinstance(decision, streams.Create):
@@ -94,13 +116,13 @@ class Routes:
         return when(self.store.create(name, create, self._clock_ms()), reply)
 
     def _read(self, name: str, request: Request) -> Answer:
-        url = request.path + b"?" + request.query
+        url = request.path + (b"?!" if request.has_credentials else b"?") + request.query
         recent = self.live.answers.find(url)
         if recent is not None and b"if-none-match" not in request.headers:
             return recent
         read = parse_read(Query(request.query))
         if read.live is not LiveMode.NO:
-            return self._live_read(name, read)
+            return self._live_read(name, request, read)
         found = self.store.read(name, read, self.settings.max_chunk_bytes, self._clock_ms())
         return when(found, partial(self._read_reply, name, request, read, url))
 
@@ -116,22 +138,27 @@ class Routes:
             return reply
         return _compressed(reply, request.headers.get(b"accept-encoding", b""))
 
-    def _live_read(self, name: str, read: ReadRequest) -> Answer:
+    def _live_read(self, name: str, request: Request, read: ReadRequest) -> Answer:
         sse = read.live is LiveMode.SSE
-        found = self.store.read(name, read, self.settings.max_chunk_bytes, self._clock_ms(), peek=sse)
-        return when(found, partial(self._feed if sse else self._long_poll, name, read))
+        now_ms = self._clock_ms()
+        found = self.store.read(name, read, self.settings.max_chunk_bytes, now_ms, peek=sse)
+        caller = Caller(request.grant.lasts_s(now_ms / 1000), request.has_credentials)
+        return when(found, partial(self._feed if sse else self._long_poll, name, read, caller))
 
-    def _feed(self, name: str, read: ReadRequest, found: Read) -> Reply | EventFeed:
-        return EventFeed(self.live, name, read, found) if isinstance(found, Chunk) else reply_to(found)
+    def _feed(self, name: str, read: ReadRequest, caller: Caller, found: Read) -> Reply | EventFeed:
+        if not isinstance(found, Chunk):
+            return reply_to(found)
+        return EventFeed(self.live, name, read, found, caller)
 
-    def _long_poll(self, name: str, read: ReadRequest, found: Read) -> Answer:
+    def _long_poll(self, name: str, read: ReadRequest, caller: Caller, found: Read) -> Answer:
         if not isinstance(found, Chunk):
             return reply_to(found)
         if found.data:
-            return replies.read(found, None, at_tail=False, cursor=self.live.cursor_after(read.cursor))
+            cursor = self.live.cursor_after(read.cursor)
+            return replies.read(found, cursor=cursor, private=caller.private)
         if found.at_end:
             return replies.nothing_new(found, 0)
-        return LongPoll(self.live, name, read, found)
+        return LongPoll(self.live, name, read, found, caller)
 
     def _head(self, name: str, request: Request) -> Answer:
         query = Query(request.query)
@@ -157,15 +184,31 @@ class Routes:
             return cors.preflight()
         if request.method not in (b"GET", b"HEAD"):
             return _method_not_allowed(b"GET, HEAD, OPTIONS")
-        return self._listing(Query(request.query))
+        if not self.auth.is_open:
+            refusal = self._identify(request)
+            if refusal is not None:
+                return refusal
+        return self._listing(request, Query(request.query))
 
-    def _listing(self, query: Query) -> Answer:
+    def _listing(self, request: Request, query: Query) -> Answer:
         limit = headers.parse_integer(query.one(b"limit") or b"100", "limit")
         if not 1 <= limit <= _MAX_PAGE:
             raise MalformedError("INVALID_LIMIT", f"limit is from 1 to {_MAX_PAGE}.")
         prefix, glob, cursor = (_text(query, name) for name in (b"prefix", b"glob", b"cursor"))
         found = self.store.listing(prefix, glob or None, cursor, limit, self._clock_ms())
-        return when(found, _listing_reply)
+        return when(found, partial(_listing_reply, request.grant))
+
+    # -- Who may -----------------------------------------------------------------------------------
+
+    def _identify(self, request: Request) -> Reply | None:
+        granted = self.auth.grant(request.headers, self._clock_ms() / 1000)
+        if isinstance(granted, Reply):
+            return granted
+        request.grant = granted
+        return None
+
+    def _authorize(self, request: Request, action: Action, name: str) -> Reply | None:
+        return self._identify(request) or refuse(request.grant, action, name)
 
     # -- What requests share ---------------------------------------------------------------------
 
@@ -206,7 +249,12 @@ class NotBelowMountError(RequestError):
 def _read_reply(request: Request, read: ReadRequest, found: Read) -> Reply:
     if not isinstance(found, Chunk):
         return reply_to(found)
-    return replies.read(found, request.headers.get(b"if-none-match"), at_tail=read.offset == NOW, cursor=None)
+    return replies.read(
+        found,
+        request.headers.get(b"if-none-match"),
+        at_tail=read.offset == NOW,
+        private=request.has_credentials,
+    )
 
 
 def _head_reply(found: Head) -> Reply:
@@ -242,7 +290,7 @@ def _text(query: Query, name: bytes) -> str:
         raise MalformedError("INVALID_PARAMETER", f"{name.decode()} must be UTF-8.") from None
 
 
-def _listing_reply(page: Page) -> Reply:
+def _listing_reply(grant: Grant, page: Page) -> Reply:
     listed = [
         {
             "path": stream.name,
@@ -256,6 +304,7 @@ def _listing_reply(page: Page) -> Reply:
             "forkedFrom": stream.fork.source_name if stream.fork is not None else None,
         }
         for stream in page.streams
+        if grant.allows(Action.READ, stream.name)
     ]
     body = msgspec.json.encode({"streams": listed, "cursor": page.next_after})
     content_type = (headers.CONTENT_TYPE, b"application/json")

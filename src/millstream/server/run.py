@@ -11,6 +11,7 @@ from pathlib import Path
 import uvloop
 
 from millstream.server.allocator import keep_freed_memory
+from millstream.server.auth import check_exposure, open_auth
 from millstream.server.native import Connection, NativeServer
 from millstream.server.routes import Routes
 from millstream.server.settings import Settings, SettingsError
@@ -37,8 +38,10 @@ def clock_ms() -> int:
 @contextlib.asynccontextmanager
 async def running_routes(settings: Settings, store: Store) -> AsyncIterator[Routes]:
     """Open a store and keep time for it: expiry, old event streams, keep-alives."""
+    auth = open_auth(settings)
+    check_exposure(settings, auth)
     await store.open()
-    routes = Routes(store, settings, clock_ms)
+    routes = Routes(store, settings, auth, clock_ms)
     ticking = asyncio.create_task(_tick(routes))
     try:
         yield routes

@@ -76,6 +76,10 @@ class Settings:
     trust_forwarded: bool = _setting(
         False, "Believe X-Forwarded-Proto and X-Forwarded-Host; only behind a proxy that sets them."
     )
+    auth_secret: str = _setting("", "Secret of the tokens (HS256, HS384, HS512) that requests must carry.")
+    auth_key: str = _setting("", "Public key in PEM (RSA, P-256 or Ed25519) that proves tokens.")
+    auth_jwks: str = _setting("", "File with a JSON Web Key Set that proves tokens.")
+    insecure: bool = _setting(False, "Serve other machines without tokens.")
     tls_cert: str = _setting("", "Certificate chain in PEM, to serve https.")
     tls_key: str = _setting("", "Private key of the certificate, in PEM.")
 

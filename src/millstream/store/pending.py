@@ -70,6 +70,7 @@ def when(value: Any, transform: Callable[[Any], U | Pending[U]]) -> U | Pending[
     def go_on(arrived: Any) -> None:
         transformed = transform(arrived)
         if isinstance(transformed, Pending):
+            result._on_abandon = transformed.abandon
             transformed.then(result.settle)
         else:
             result.settle(transformed)

@@ -100,7 +100,7 @@ class TableStore(Store):
 
     def __init__(self) -> None:
         self._by_name: dict[str, Kept] = {}
-        self._deadlines: list[tuple[int, int, Kept]] = []
+        self._deadlines: list[tuple[int, int, str]] = []  # names, not streams: it would keep deleted ones
 
     # -- What an engine adds ---------------------------------------------------------------------
 
@@ -226,14 +226,14 @@ class TableStore(Store):
     def expire(self, now_ms: int) -> None:
         """End the streams whose time is over."""
         while self._deadlines and self._deadlines[0][0] <= now_ms:
-            _, id, kept = heapq.heappop(self._deadlines)
-            stream = kept.stream
-            if self._by_name.get(stream.name) is not kept or stream.soft_deleted:
+            _, id, name = heapq.heappop(self._deadlines)
+            kept = self._by_name.get(name)
+            if kept is None or kept.stream.id != id or kept.stream.soft_deleted:
                 continue
-            if stream.expired(now_ms):
+            if kept.stream.expired(now_ms):
                 self._end(kept)
-            elif stream.deadline_ms is not None:  # it was renewed since
-                heapq.heappush(self._deadlines, (stream.deadline_ms, id, kept))
+            else:  # it was renewed since
+                self._watch_deadline(kept)
 
     # -- How -------------------------------------------------------------------------------------
 
@@ -256,7 +256,7 @@ class TableStore(Store):
         if isinstance(self._find(source_name, now_ms), NotFound):
             return streams.SourceNotFound(source_name)
         source = self._by_name[source_name]
-        anchor = streams.fork_anchor(source.stream, request, earliest=0)
+        anchor = streams.fork_anchor(source.stream, request, earliest=0, appends=source)
         if not isinstance(anchor, int):
             return anchor
         following = b""
@@ -280,8 +280,9 @@ class TableStore(Store):
         return self._commit_create(kept, plan)
 
     def _watch_deadline(self, kept: Kept) -> None:
-        if kept.stream.deadline_ms is not None:
-            heapq.heappush(self._deadlines, (kept.stream.deadline_ms, kept.stream.id, kept))
+        stream = kept.stream
+        if stream.deadline_ms is not None:
+            heapq.heappush(self._deadlines, (stream.deadline_ms, stream.id, stream.name))
 
     def _end(self, kept: Kept) -> Eventually[Deleted]:
         plan = streams.plan_delete(kept.stream)

@@ -47,12 +47,26 @@ class Row(msgspec.Struct, frozen=True):
         return _decode_stream(self.state)
 
 
+class Due(msgspec.Struct, frozen=True):
+    """A stream whose time was over; also the place to go on looking from."""
+
+    deadline_ms: int
+    stream_id: int
+    name: str
+
+
+NOBODY = Due(-1, -1, "")
+
+
 class Catalog:
     """The catalog's file; a path of `:memory:` keeps it in memory."""
 
     def __init__(self, path: Path | str) -> None:
         self._writer = _connect(path)
         self._writer.executescript(_SCHEMA)
+        # A commit whose sync failed, or was cut short by the end of its process, can be read from the page
+        # cache though it is not on the disk. This writes all of them again, to another place, and syncs.
+        self._writer.execute("pragma wal_checkpoint(truncate)")
         # Checkpoints write from another thread; look-ups must not wait for them nor see half of one.
         self._reader = _connect(path) if path != ":memory:" else self._writer
 
@@ -64,10 +78,14 @@ class Catalog:
         """Find a stream by its id."""
         return self._one(f"{_ROW} where id = ?", stream_id)
 
-    def due(self, now_ms: int, limit: int) -> list[str]:
-        """Name streams whose time was over, as far as the catalog knows."""
-        query = "select name from streams where deadline_ms <= ? order by deadline_ms limit ?"
-        return [name for (name,) in self._reader.execute(query, (now_ms, limit))]
+    def due(self, now_ms: int, after: Due, limit: int) -> list[Due]:
+        """Find streams whose time was over, as far as the catalog knows, in order."""
+        query = (
+            "select deadline_ms, id, name from streams where (deadline_ms, id) > (?, ?) and deadline_ms <= ?"
+            " order by deadline_ms, id limit ?"
+        )
+        values = (after.deadline_ms, after.stream_id, now_ms, limit)
+        return [Due(*row) for row in self._reader.execute(query, values)]
 
     def names(self, prefix: str, after: str) -> Iterator[str]:
         """Give names that begin with a prefix and come after another, in order."""
@@ -82,6 +100,11 @@ class Catalog:
                 return
             after = page[-1]
 
+    def rows(self) -> Iterator[Row]:
+        """Give every stream, by id."""
+        for row in self._reader.execute(f"{_ROW} order by id"):
+            yield Row(*row)
+
     def fact(self, name: str) -> int:
         """Give a number that was kept; 0 when there is none."""
         row = self._reader.execute("select value from facts where name = ?", (name,)).fetchone()
@@ -94,6 +117,11 @@ class Catalog:
             rows = [msgspec.structs.astuple(row) for row in changed]
             self._writer.executemany("replace into streams values (?, ?, ?, ?, ?, ?)", rows)
             self._writer.executemany("replace into facts values (?, ?)", facts.items())
+
+    def complaints(self) -> list[str]:
+        """Check the file from end to end, and give what is wrong with it."""
+        found = [text for (text,) in self._writer.execute("pragma integrity_check")]
+        return found if found != ["ok"] else []
 
     def close(self) -> None:
         """Let go of the file."""
@@ -109,10 +137,10 @@ class Catalog:
         self._writer.execute("begin immediate")
         try:
             yield
-        except BaseException:
-            self._writer.execute("rollback")
-            raise
-        self._writer.execute("commit")
+            self._writer.execute("commit")
+        finally:
+            if self._writer.in_transaction:
+                self._writer.execute("rollback")
 
 
 def _connect(path: Path | str) -> sqlite3.Connection:

@@ -13,9 +13,11 @@ from typing import Protocol
 
 import msgspec
 
+from millstream.store.log.disk import SyncError
 from millstream.store.log.segments import Log
 
 _MAX_BATCH_BYTES = 8 * 2**20
+_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 class Committed(msgspec.Struct, frozen=True):
@@ -49,7 +51,7 @@ class Committer(Protocol):
         ...
 
     def resume(self) -> None:
-        """Go on after a full disk; what was queued until now has been taken back."""
+        """Go on after a full disk; what was queued until now is dropped: it has been taken back."""
         ...
 
     def stop(self) -> None:
@@ -57,15 +59,19 @@ class Committer(Protocol):
         ...
 
 
+def outcome_of(error: BaseException) -> Full | Failed:
+    """Say what a failed write means for those who wait."""
+    if isinstance(error, OSError) and error.errno in _FULL and not isinstance(error, SyncError):
+        return Full()
+    return Failed(str(error) or type(error).__name__)
+
+
 def write_batch(log: Log, records: list[bytes]) -> Outcome:
     """Make records durable, and say what came of it."""
     try:
         log.write(records)
-    except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            return Full()
-        # After a failed sync the page cache no longer tells what is on the disk: never try again.
-        return Failed(str(error))
+    except Exception as error:  # whatever it is, who waits must hear of it
+        return outcome_of(error)
     return Committed(log.next_lsn - 1)
 
 
@@ -109,20 +115,23 @@ class CommitThread:
         while True:
             item = following if following is not None else self._queue.get()
             following = None
-            if item is _Signal.STOP:
-                return
+            outcome: Outcome | None
             if isinstance(item, bytes):
                 batch, following = self._batch(item)
                 outcome = write_batch(self._log, batch)
-                self._report(outcome)
-                if not isinstance(outcome, Committed):
-                    # What was queued since builds on what is lost; drop it until that is taken back.
-                    following = None
-                    while (item := self._queue.get()) is not _Signal.RESUME:
-                        if item is _Signal.STOP:
-                            return
-            elif not isinstance(item, _Signal):
-                item()
+            elif isinstance(item, _Signal):
+                if item is _Signal.STOP:
+                    return
+                continue
+            else:
+                outcome = attempt(item)
+            if outcome is None:
+                continue
+            self._report(outcome)
+            if not isinstance(outcome, Committed):
+                # What was queued since builds on what is lost; drop it until that is taken back.
+                while not isinstance(following, _Signal):
+                    following = self._queue.get()
 
     def _batch(self, record: bytes) -> tuple[list[bytes], _Item | None]:
         """Take what is queued, up to a size; also give the first item that is not a record."""
@@ -137,3 +146,12 @@ class CommitThread:
             batch.append(item)
             size += len(item)
         return batch, None
+
+
+def attempt(action: Callable[[], None]) -> Failed | None:
+    """Do something to the log, and say if that went wrong: nobody has thought of how to go on then."""
+    try:
+        action()
+    except Exception as error:  # whatever it is
+        return Failed(str(error) or type(error).__name__)
+    return None

@@ -4,17 +4,21 @@ base                         flushed                        end
  |------ <id>.bin, <id>.idx -----|------ pieces in memory -----|
 """
 
+import sys
 from array import array
 from bisect import bisect_right
 
 import msgspec
 
 from millstream.store.log.disk import Disk, File
+from millstream.store.log.segments import DamagedError
 from millstream.store.pieces import Pieces
 
 FOLDER = "streams"
+ENTRY_BYTES = 8
 _MAX_OPEN = 256
-_ENTRY = 8
+_SYNC_EACH = 8
+"""Up to so many streams a checkpoint syncs file by file; one sync of everything is cheaper for more."""
 
 
 class Unflushed(msgspec.Struct, frozen=True):
@@ -36,15 +40,15 @@ class StreamFiles:
 
     def read(self, stream_id: int, size: int, position: int) -> bytes:
         """Read a stream's content file."""
-        return self._file(_content_name(stream_id)).read(size, position)
+        return self._read(content_name(stream_id), size, position)
 
     def read_end(self, stream_id: int, index: int) -> int:
         """Read where a stream's append number `index` ends."""
-        return int.from_bytes(self._file(_index_name(stream_id)).read(_ENTRY, index * _ENTRY), "little")
+        return int.from_bytes(self._read(index_name(stream_id), ENTRY_BYTES, index * ENTRY_BYTES), "little")
 
     def let_go(self, stream_id: int) -> None:
         """Close a stream's files, if they are open."""
-        for name in (_content_name(stream_id), _index_name(stream_id)):
+        for name in (content_name(stream_id), index_name(stream_id)):
             if name in self._open:
                 self._open.pop(name).close()
 
@@ -53,6 +57,12 @@ class StreamFiles:
         for file in self._open.values():
             file.close()
         self._open.clear()
+
+    def _read(self, name: str, size: int, position: int) -> bytes:
+        data = self._file(name).read(size, position)
+        if len(data) != size:
+            raise DamagedError(f"{name}: ends at byte {position + len(data)}, before {position + size}.")
+        return data
 
     def _file(self, name: str) -> File:
         file = self._open.pop(name, None)
@@ -66,12 +76,19 @@ class StreamFiles:
 
 def write_unflushed(disk: Disk, unflushed: list[Unflushed]) -> None:
     """Write tails to stream files and make them durable; called off the event loop."""
-    folders = {_folder(part.stream_id) for part in unflushed}
+    folders = sorted({_folder(part.stream_id) for part in unflushed})
     for folder in folders:
         disk.make_folder(folder)
+    many = len(unflushed) > _SYNC_EACH
     for part in unflushed:
-        _write(disk, _content_name(part.stream_id), part.data, part.data_position)
-        _write(disk, _index_name(part.stream_id), [part.ends], part.index_position)
+        _write(disk, content_name(part.stream_id), part.data, part.data_position, sync=not many)
+        _write(disk, index_name(part.stream_id), [part.ends], part.index_position, sync=not many)
+    if many and disk.sync_all():
+        return
+    if many:
+        for part in unflushed:
+            _write(disk, content_name(part.stream_id), [], 0, sync=True)
+            _write(disk, index_name(part.stream_id), [], 0, sync=True)
     for folder in folders:
         disk.sync_folder(folder)
 
@@ -79,15 +96,16 @@ def write_unflushed(disk: Disk, unflushed: list[Unflushed]) -> None:
 def remove_files(disk: Disk, stream_ids: list[int]) -> None:
     """Remove the files of streams that are gone; called off the event loop."""
     for stream_id in stream_ids:
-        disk.remove(_content_name(stream_id))
-        disk.remove(_index_name(stream_id))
+        disk.remove(content_name(stream_id))
+        disk.remove(index_name(stream_id))
 
 
-def _write(disk: Disk, name: str, pieces: list[bytes], position: int) -> None:
+def _write(disk: Disk, name: str, pieces: list[bytes], position: int, *, sync: bool) -> None:
     file = disk.open(name, create=True)
     try:
         file.write(pieces, position)
-        file.sync()
+        if sync:
+            file.sync()
     finally:
         file.close()
 
@@ -138,7 +156,9 @@ class StreamContent:
         if self._pieces.end == self._flushed:
             return None
         data, ends = self._pieces.all()
-        return Unflushed(self._id, data, _index(ends), self._flushed - self._base, self._appends * _ENTRY)
+        return Unflushed(
+            self._id, data, _index(ends), self._flushed - self._base, self._appends * ENTRY_BYTES
+        )
 
     def forget(self, until: int, appends: int) -> None:
         """Drop from memory what the files now hold."""
@@ -151,16 +171,21 @@ class StreamContent:
 
 
 def _index(ends: "array[int]") -> bytes:
-    return b"".join(end.to_bytes(_ENTRY, "little") for end in ends)
+    if sys.byteorder == "big":
+        ends = ends[:]
+        ends.byteswap()
+    return ends.tobytes()
 
 
 def _folder(stream_id: int) -> str:
     return f"{FOLDER}/{stream_id & 0xFF:02x}"
 
 
-def _content_name(stream_id: int) -> str:
+def content_name(stream_id: int) -> str:
+    """Name the file of a stream's bytes."""
     return f"{_folder(stream_id)}/{stream_id:016x}.bin"
 
 
-def _index_name(stream_id: int) -> str:
+def index_name(stream_id: int) -> str:
+    """Name the file that tells where a stream's appends end."""
     return f"{_folder(stream_id)}/{stream_id:016x}.idx"

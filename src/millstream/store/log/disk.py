@@ -2,15 +2,26 @@
 
 Everything that must survive a power cut goes through here, so that a simulated disk can stand behind
 the same door, lose what was not synced, and show that nothing acknowledged was among it.
+
+Two kinds of failure are told apart. A plain `OSError` says that a call did not do what it was asked,
+and nothing more. A `SyncError` says that what is on the disk is unknown from now on: after a failed
+sync the page cache no longer tells, so nothing may be tried again and nothing more be promised.
 """
 
 import contextlib
+import ctypes
 import os
+import re
 from collections.abc import Sequence
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Protocol
 
 _IOV_MAX = 1024
+_fdatasync = getattr(os, "fdatasync", os.fsync)  # macOS has only the latter
+
+
+class SyncError(OSError):
+    """A sync failed: what was written since the last one may or may not be on the disk."""
 
 
 class File(Protocol):
@@ -57,15 +68,19 @@ class Disk(Protocol):
         ...
 
     def remove(self, name: str) -> None:
-        """Remove a file, if it is there."""
+        """Remove a file, if it is there; durable after `sync_folder`."""
         ...
 
     def make_folder(self, name: str) -> None:
-        """Make a folder, durably, if it is not there."""
+        """Make a folder and those above it, durably, where they are not there."""
         ...
 
     def sync_folder(self, name: str) -> None:
         """Make the names in a folder survive a power cut."""
+        ...
+
+    def sync_all(self) -> bool:
+        """Make everything survive a power cut at once; False when this disk cannot, and did not."""
         ...
 
 
@@ -100,7 +115,10 @@ class RealFile:
     def sync(self) -> None:
         """Make what was written survive a power cut, unless that was waived."""
         if self._durable:
-            getattr(os, "fdatasync", os.fsync)(self._descriptor)
+            try:
+                _fdatasync(self._descriptor)
+            except OSError as error:
+                raise SyncError(error.errno, error.strerror) from error
 
     def truncate(self, size: int) -> None:
         """Cut the file."""
@@ -119,42 +137,80 @@ class RealDisk:
     """A folder of this machine; `durable=False` leaves syncing to the operating system."""
 
     def __init__(self, folder: Path, *, durable: bool = True) -> None:
-        self.folder = folder
+        self._folder = folder
         self._durable = durable
+        # A folder that is there may have been made by a process that was killed before it synced the
+        # name; so what counts is what this process has synced.
+        self._made: set[PurePath] = set()
+        # Open from the beginning: syncfs reports the errors since then.
+        self._root = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
 
     def open(self, name: str, *, create: bool = False) -> RealFile:
         """Open a file for reading and writing."""
         flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
-        return RealFile(os.open(self.folder / name, flags, 0o644), durable=self._durable)
+        return RealFile(os.open(self._folder / name, flags, 0o644), durable=self._durable)
 
     def names(self, folder: str) -> list[str]:
         """List a folder, sorted; one that does not exist is empty."""
         try:
-            return sorted(os.listdir(self.folder / folder))  # noqa: PTH208  names, not paths
+            return sorted(os.listdir(self._folder / folder))  # noqa: PTH208  names, not paths
         except FileNotFoundError:
             return []
 
     def rename(self, old: str, new: str) -> None:
         """Give a file another name; durable after `sync_folder`."""
-        (self.folder / old).rename(self.folder / new)
+        (self._folder / old).rename(self._folder / new)
 
     def remove(self, name: str) -> None:
-        """Remove a file, if it is there."""
+        """Remove a file, if it is there; durable after `sync_folder`."""
         with contextlib.suppress(FileNotFoundError):
-            (self.folder / name).unlink()
+            (self._folder / name).unlink()
 
     def make_folder(self, name: str) -> None:
-        """Make a folder, durably, if it is not there."""
-        path = self.folder / name
-        if not path.is_dir():
-            path.mkdir(parents=True)
-            self.sync_folder(str(Path(name).parent))
+        """Make a folder and those above it, durably, where they are not there."""
+        path = PurePath(name)
+        for folder in (*reversed(path.parents), path):
+            if folder not in self._made:
+                (self._folder / folder).mkdir(exist_ok=True)
+                self.sync_folder(str(folder.parent))
+                self._made.add(folder)
 
     def sync_folder(self, name: str) -> None:
         """Make the names in a folder survive a power cut."""
         if self._durable:
-            descriptor = os.open(self.folder / name, os.O_RDONLY | os.O_CLOEXEC)
-            try:
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
+            sync_path(self._folder / name)
+
+    def sync_all(self) -> bool:
+        """Sync the whole file system, where it tells whether that worked (Linux 5.8 and newer)."""
+        if not self._durable:
+            return True
+        syncfs = getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None)
+        if syncfs is None or not _SYNCFS_TELLS:
+            return False
+        if syncfs(self._root) != 0:
+            raise SyncError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+        return True
+
+    def close(self) -> None:
+        """Let go of the folder."""
+        os.close(self._root)
+
+
+def sync_path(folder: Path) -> None:
+    """Make the names in a folder survive a power cut."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        raise SyncError(error.errno, error.strerror) from error
+    finally:
+        os.close(descriptor)
+
+
+def _syncfs_tells() -> bool:
+    system = os.uname()
+    version = re.match(r"(\d+)\.(\d+)", system.release)
+    return system.sysname == "Linux" and version is not None and (int(version[1]), int(version[2])) >= (5, 8)
+
+
+_SYNCFS_TELLS = _syncfs_tells()

@@ -1,4 +1,13 @@
-"""The durable engine: a table of streams whose every change goes through the log."""
+"""The durable engine: a table of streams whose every change goes through the log.
+
+It is in one of three conditions, told by `_refusal`:
+
+        taking changes (None) --disk full--> refusing with NoSpace --room again--> taking changes
+              |                                     |
+              +------ disk failed ------> refusing with StoreFailed, for good
+
+Reads go on in all of them.
+"""
 
 import asyncio
 import heapq
@@ -11,12 +20,12 @@ from typing import Any, TypeVar
 import msgspec
 
 from millstream.protocol import streams
-from millstream.protocol.requests import AppendRequest, CreateRequest
-from millstream.protocol.streams import NoSpace, StoreFailed, Stream, Unstored
-from millstream.store.base import Appended, Created, Deleted
-from millstream.store.log.catalog import Catalog, Row, encode_stream
-from millstream.store.log.checkpoint import APPLIED_LSN, NEXT_ID, Checkpoint
-from millstream.store.log.commit import Committed, Committer, Full, Outcome
+from millstream.protocol.requests import AppendRequest, CreateRequest, ReadRequest
+from millstream.protocol.streams import NoSpace, NotFound, SoftDeleted, StoreFailed, Stream, Unstored
+from millstream.store.base import Appended, Created, Deleted, Head, Read
+from millstream.store.log.catalog import NOBODY, Catalog, Row, encode_stream
+from millstream.store.log.checkpoint import Checkpoint, may_pass
+from millstream.store.log.commit import Committed, Committer, Full, Outcome, outcome_of
 from millstream.store.log.content import StreamContent, StreamFiles
 from millstream.store.log.disk import Disk
 from millstream.store.log.format import (
@@ -24,20 +33,23 @@ from millstream.store.log.format import (
     CreateMeta,
     EndMeta,
     Meta,
-    Record,
     RecordType,
     RenewMeta,
     encode_record,
 )
-from millstream.store.log.segments import DamagedError, Log
+from millstream.store.log.recovery import recover
+from millstream.store.log.residents import Residents
+from millstream.store.log.segments import Log
 from millstream.store.pending import Eventually, Pending
 from millstream.store.table import Ending, Kept, TableStore
 
 _CHECKPOINT_STREAMS = 5_000
 _CHECKPOINT_AGE_MS = 5_000
+_SWEEP_AGE_MS = 5_000
+_SWEEP_STEP = 5_000  # streams looked at in one go, to be evicted
 _RENEWAL_STEP_MS = 1_000  # a TTL that is renewed all the time is logged once in a while
 _RETRY_FULL_MS = 1_000
-_DUE_AT_ONCE = 100
+_DUE_STEP = 1_000  # streams ended in one go
 
 D = TypeVar("D")
 
@@ -79,125 +91,152 @@ class LogStore(TableStore):
         self._runtime = runtime
         self._checkpoint_bytes = checkpoint_bytes
         self._files = StreamFiles(disk)
+        self._residents = Residents(catalog, self._files, 0)
         self._committer: Committer | None = None
-        self._refusal: Unstored | None = None
-        self._retry_ms = 0
-        self._now_ms = 0
-        self._checkpointing = False
-        self._checkpointed_ms = 0
-        self._clear()
-
-    def _clear(self) -> None:
-        self._by_name.clear()
-        self._deadlines.clear()
-        self._by_id: dict[int, Kept] = {}
-        self._dirty: dict[int, Kept] = {}
-        self._gone: list[int] = []
-        self._gone_unsaved: set[int] = set()
-        self._unsaved_names: set[str] = set()
         self._waiting: deque[_Waiting] = deque()
-        self._bytes_since_checkpoint = 0
+        self._ending: dict[str, int] = {}  # names whose end is not durable yet, and its record
+        self._refusal: Unstored | None = None
+        self._full_since_ms = 0
+        self._now_ms = 0
+        self._jobs = 0
+        self._checkpointing = False
+        self._in_picture: dict[int, Kept] = {}
+        self._checkpointed_ms = 0
+        self._to_sweep: list[Kept] = []
+        self._swept_ms = 0
+        self._due_after = NOBODY
 
     # -- Opening and closing ---------------------------------------------------------------------
 
     async def open(self) -> None:
         """Recover what was kept, and begin to commit."""
-        self.recover()
+        self._adopt(self._recover())
         self._committer = self._runtime.start_committer(self._log, self._report)
-
-    def recover(self) -> None:
-        """Rebuild the state from the catalog and the log."""
-        self._clear()
-        applied_lsn = self._catalog.fact(APPLIED_LSN)
-        self._stream_id = self._catalog.fact(NEXT_ID)
-        first: int | None = None
-        for record in self._log.recover():
-            first = record.lsn if first is None else first
-            if record.lsn > applied_lsn:
-                self._replay(record)
-        if self._log.next_lsn <= applied_lsn or (first is not None and first > applied_lsn + 1):
-            raise DamagedError(f"wal: the log does not reach record {applied_lsn + 1}, which must come next.")
-        self._log.open_end()
-        self._lsn = self._durable_lsn = self._log.next_lsn - 1
-        for kept in self._by_id.values():
-            kept.tail, kept.closed = kept.stream.tail, kept.stream.closed
 
     async def close(self) -> None:
         """Commit what is queued, take a last checkpoint, and let go of everything."""
-        while self._checkpointing:
-            await asyncio.sleep(0.01)  # noqa: ASYNC110  once, at the end: not worth an event
+        await self._jobs_done()
         if self._committer is not None:
             self._committer.stop()
             await asyncio.sleep(0)  # let its last report arrive
-        if self._refusal is None and self._dirty and self._durable_lsn == self._lsn:
-            self._picture().write(self._disk, self._catalog)
+            await self._jobs_done()
+        if self._refusal is None and self._durable_lsn == self._lsn and self._has_changed():
+            try:
+                self._picture().write(self._disk, self._catalog)
+            except Exception as error:  # nothing is lost: the log has it
+                _log.error("the last checkpoint failed, the next start will take longer: %s", error)
         self._log.close()
         self._files.close()
         self._catalog.close()
+
+    def _recover(self) -> Residents:
+        residents = recover(self._catalog, self._log, self._files)
+        self._log.open_end()
+        return residents
+
+    def _adopt(self, residents: Residents) -> None:
+        """Make a recovered state the current one."""
+        self._residents = residents
+        self._by_name = residents.by_name
+        self._ending.clear()
+        self._deadlines.clear()
+        for kept in residents.dirty.values():
+            self._watch_deadline(kept)
+        self._due_after = NOBODY
+        self._to_sweep.clear()
+        self._bytes_since_checkpoint = 0
+        self._lsn = self._durable_lsn = self._log.next_lsn - 1
+
+    async def _jobs_done(self) -> None:
+        while self._jobs:  # noqa: ASYNC110  once, at the end: not worth an event
+            await asyncio.sleep(0.01)
 
     # -- The contract, where the disk may say no -------------------------------------------------
 
     def create(self, name: str, request: CreateRequest, now_ms: int) -> Eventually[Created]:
         """Create a stream or a fork, or say what is in the way."""
-        return self._refused(now_ms) or super().create(name, request, now_ms)
+        if self._refusal is not None:
+            return self._refusal
+        return self._when_all_durable(super().create(name, request, now_ms))
 
     def append(self, name: str, request: AppendRequest, now_ms: int) -> Eventually[Appended]:
         """Append, close, or both."""
-        return self._refused(now_ms) or super().append(name, request, now_ms)
+        if self._refusal is not None:
+            return self._refusal
+        return self._when_all_durable(super().append(name, request, now_ms))
 
     def delete(self, name: str, now_ms: int) -> Eventually[Deleted]:
         """Delete a stream; its bytes stay while forks need them."""
-        return self._refused(now_ms) or super().delete(name, now_ms)
+        if self._refusal is not None:
+            return self._refusal
+        return self._when_all_durable(super().delete(name, now_ms))
+
+    def read(  # type: ignore[override]  # the table answers at once, this engine not always
+        self, name: str, request: ReadRequest, max_bytes: int, now_ms: int, *, peek: bool = False
+    ) -> Eventually[Read]:
+        """Read a chunk and renew the stream's TTL; a peek does neither, it only measures the chunk."""
+        return self._when_ended(name, super().read(name, request, max_bytes, now_ms, peek=peek))
+
+    def head(self, name: str, now_ms: int) -> Eventually[Head]:  # type: ignore[override]  # as above
+        """Describe a stream without renewing its TTL."""
+        return self._when_ended(name, super().head(name, now_ms))
 
     def expire(self, now_ms: int) -> None:
-        """End the streams whose time is over, and take a checkpoint when it is time."""
+        """End the streams whose time is over, and do what else is due now and then."""
         self._now_ms = now_ms
-        if self._refused(now_ms) is not None:
-            return
-        for name in self._catalog.due(now_ms, _DUE_AT_ONCE):
-            self._find(name, now_ms)
-        super().expire(now_ms)
-        if self._checkpoint_is_due(now_ms):
-            self.checkpoint()
+        if self._refusal is None:
+            self._expire_saved(now_ms)
+            super().expire(now_ms)
+            if self._checkpoint_is_due(now_ms):
+                self.checkpoint()
+        elif isinstance(self._refusal, NoSpace) and _elapsed(self._full_since_ms, now_ms, _RETRY_FULL_MS):
+            self._try_again()
+        self._sweep(now_ms)
 
-    def _refused(self, now_ms: int) -> Unstored | None:
-        if isinstance(self._refusal, NoSpace) and now_ms >= self._retry_ms:
-            self._refusal = None
-        return self._refusal
+    def _expire_saved(self, now_ms: int) -> None:
+        """End what is due by the catalog; it changes only by checkpoints, so each is looked at once."""
+        for due in self._catalog.due(now_ms, self._due_after, _DUE_STEP):
+            self._due_after = due
+            kept = self._find(due.name, now_ms)
+            if isinstance(kept, Kept):  # it was renewed since
+                self._watch_deadline(kept)
 
     # -- What the table asks of an engine --------------------------------------------------------
 
     def _next_id(self) -> int:
-        self._stream_id += 1
-        return self._stream_id
+        self._residents.next_id += 1
+        return self._residents.next_id
 
     def _new_content(self, stream: Stream) -> StreamContent:
         return StreamContent(self._files, stream.id, stream.base, stream.base, 0)
 
     def _lookup(self, name: str) -> Kept | None:
-        kept = self._by_name.get(name)
+        kept = self._residents.find(name)
         if kept is not None:
             kept.used = True
-            return kept
-        row = self._catalog.by_name(name)
-        return self._load(row) if row is not None else None
+        return kept
 
     def _walk_names(self, prefix: str, after: str) -> Iterator[str]:
-        unsaved = sorted(name for name in self._unsaved_names if name > after and name.startswith(prefix))
-        for name, _ in groupby(heapq.merge(self._catalog.names(prefix, after), unsaved)):
+        unsaved = self._residents.unsaved_names
+        new = sorted(name for name in unsaved if name > after and name.startswith(prefix))
+        for name, _ in groupby(heapq.merge(self._catalog.names(prefix, after), new)):
             yield name
 
+    def _end(self, kept: Kept) -> Eventually[Deleted]:
+        # An expired stream that is met while changes are refused ends later; readers see no difference.
+        return super()._end(kept) if self._refusal is None else self._refusal
+
     def _commit_create(self, kept: Kept, plan: streams.Create) -> Eventually[Created]:
-        stream, source = plan.stream, kept.source
-        self._by_id[stream.id] = kept
-        self._unsaved_names.add(stream.name)
-        forks = source.stream.fork_count if source is not None else 0
+        source = kept.source
+        self._residents.add(kept)
         if source is not None:
-            self._dirty[source.stream.id] = source
-        self._submit(RecordType.CREATE, kept, CreateMeta(stream, forks), plan.data)
+            self._residents.dirty[source.stream.id] = source
+        forks = source.stream.fork_count if source is not None else 0
+        self._submit(RecordType.CREATE, kept, CreateMeta(plan.stream, forks), plan.data)
         return self._visible_when_durable(kept, plan)
 
     def _commit_append(self, kept: Kept, plan: streams.Append, now_ms: int) -> Eventually[Appended]:
+        kept.logged_deadline_ms = kept.stream.deadline_ms or 0
         meta = AppendMeta(plan.tail - len(plan.data), now_ms, plan.closes, plan.stamp, plan.seq)
         self._submit(RecordType.APPEND, kept, meta, plan.data)
         return self._visible_when_durable(kept, plan)
@@ -208,25 +247,24 @@ class LogStore(TableStore):
         meta = EndMeta(gone, source.stream.id if source else 0, source.stream.fork_count if source else 0)
         self._submit(RecordType.END, kept, meta)
         if source is not None:
-            self._dirty[source.stream.id] = source
-        for id in gone:
-            self._lose(id)
+            self._residents.dirty[source.stream.id] = source
+        for lost in ending.gone:
+            self._residents.lose(lost)
+            self._files.let_go(lost.stream.id)
         pending: Pending[Deleted] = Pending()
+        self._ending[kept.stream.name] = self._lsn
         self._waiting.append(_Waiting(self._lsn, pending, ending.plan, changed=kept.stream.name))
         return pending
 
     def _commit_renewal(self, kept: Kept, now_ms: int) -> None:
         deadline_ms = kept.stream.deadline_ms
-        if deadline_ms is not None and deadline_ms - kept.logged_deadline_ms >= _RENEWAL_STEP_MS:
+        if (
+            self._refusal is None
+            and deadline_ms is not None
+            and deadline_ms - kept.logged_deadline_ms >= _RENEWAL_STEP_MS
+        ):
             kept.logged_deadline_ms = deadline_ms
             self._submit(RecordType.RENEW, kept, RenewMeta(deadline_ms))
-
-    def _once_durable(self, kept: Kept, decision: D) -> Eventually[D]:
-        if kept.lsn <= self._durable_lsn:
-            return decision
-        pending: Pending[D] = Pending()
-        self._waiting.append(_Waiting(self._lsn, pending, decision))
-        return pending
 
     # -- Committing ------------------------------------------------------------------------------
 
@@ -235,7 +273,7 @@ class LogStore(TableStore):
         record = encode_record(type, kept.stream.id, meta, payload)
         self._lsn += 1
         kept.lsn = self._lsn
-        self._dirty[kept.stream.id] = kept
+        self._residents.dirty[kept.stream.id] = kept
         self._bytes_since_checkpoint += len(record)
         self._committer.submit(record)
 
@@ -246,16 +284,30 @@ class LogStore(TableStore):
         self._waiting.append(entry)
         return pending
 
+    def _when_all_durable(self, decision: D) -> D | Pending[Any]:
+        """Hold a refusal back until all that it may rest on is durable."""
+        if isinstance(decision, Pending) or self._durable_lsn == self._lsn:
+            return decision
+        return self._held(decision)
+
+    def _when_ended(self, name: str, found: D) -> D | Pending[Any]:
+        """Hold back that a stream is gone until it is, durably."""
+        if name in self._ending and isinstance(found, NotFound | SoftDeleted):
+            return self._held(found)
+        return found
+
+    def _held(self, decision: object) -> Pending[Any]:
+        pending: Pending[Any] = Pending()
+        self._waiting.append(_Waiting(self._lsn, pending, decision))
+        return pending
+
     def _report(self, outcome: Outcome) -> None:
         if isinstance(outcome, Committed):
             self._durable(outcome.lsn)
         elif isinstance(outcome, Full):
-            self._take_back()
+            self._run_full()
         else:
-            _log.error("the disk failed, no more changes are taken: %s", outcome.reason)
-            self._refusal = StoreFailed()
-            self._settle_all(self._refusal)
-            self.on_failure(outcome.reason)
+            self._fail(outcome.reason)
 
     def _durable(self, lsn: int) -> None:
         self._durable_lsn = lsn
@@ -263,37 +315,93 @@ class LogStore(TableStore):
             entry = self._waiting.popleft()
             if entry.kept is not None:
                 entry.kept.tail, entry.kept.closed = entry.tail, entry.closed
-            if entry.changed is not None:
-                self.listener(entry.changed)
-            entry.pending.settle(entry.decision)
-
-    def _take_back(self) -> None:
-        """Go back to what is durable: the disk is full, and what was decided since did not happen."""
-        _log.warning("the disk is full: changes are refused until there is room")
-        assert self._committer is not None  # it has just reported
-        waiting, self._waiting = self._waiting, deque()
-        self._log.close()
-        self.recover()
-        self._refusal = NoSpace()
-        self._retry_ms = self._now_ms + _RETRY_FULL_MS
-        self._committer.resume()
-        for entry in waiting:
-            entry.pending.settle(self._refusal)
+            elif entry.changed is not None and self._ending.get(entry.changed) == entry.lsn:
+                del self._ending[entry.changed]
+            try:
+                if entry.changed is not None:
+                    self.listener(entry.changed)
+                entry.pending.settle(entry.decision)
+            except Exception:  # one who cannot take the answer must not cost the others theirs
+                _log.exception("an answer could not be given")
 
     def _settle_all(self, refusal: Unstored) -> None:
         waiting, self._waiting = self._waiting, deque()
         for entry in waiting:
             entry.pending.settle(refusal)
 
+    # -- When the disk is full, or fails ---------------------------------------------------------
+
+    def _run_full(self) -> None:
+        """Refuse changes; those that were decided and are not durable did not happen."""
+        _log.warning("the disk is full: changes are refused until there is room")
+        self._refusal = NoSpace()
+        if not self._in_picture:  # otherwise the checkpoint that is being written goes first
+            self._take_back()
+
+    def _take_back(self) -> None:
+        """Go back to what is durable. The committer has stopped: the log is ours until it is resumed."""
+        recovered: list[Residents] = []
+
+        def job() -> None:
+            self._log.cut()
+            self._log.close()
+            recovered.append(self._recover())
+
+        def done(error: BaseException | None) -> None:
+            if error is not None:
+                self._fail(f"what was not written could not be taken back: {error}")
+                return
+            self._adopt(recovered[0])
+            self._full_since_ms = self._now_ms
+            self._settle_all(NoSpace())
+
+        self._full_since_ms = _NEVER
+        self._in_background(job, done)
+
+    def _try_again(self) -> None:
+        """See whether there is room again, and go on if so."""
+
+        def done(error: BaseException | None) -> None:
+            if error is None:
+                _log.warning("the disk has room again: changes are taken")
+                self._refusal = None
+                assert self._committer is not None  # it ran into the full disk
+                self._committer.resume()
+            elif isinstance(outcome := outcome_of(error), Full):
+                self._full_since_ms = self._now_ms
+            else:
+                self._fail(outcome.reason)
+
+        self._full_since_ms = _NEVER
+        self._in_background(self._log.reserve, done)
+
+    def _fail(self, reason: str) -> None:
+        """Take no more changes: what was not synced may or may not be on the disk."""
+        _log.error("the disk failed, no more changes are taken: %s", reason)
+        self._refusal = StoreFailed()
+        self._settle_all(self._refusal)
+        self.on_failure(reason)
+
+    def _in_background(self, job: Callable[[], None], done: Callable[[BaseException | None], None]) -> None:
+        def finished(error: BaseException | None) -> None:
+            self._jobs -= 1
+            done(error)
+
+        self._jobs += 1
+        self._runtime.in_background(job, finished)
+
     # -- Checkpoints -----------------------------------------------------------------------------
 
+    def _has_changed(self) -> bool:
+        return bool(self._residents.dirty or self._residents.lost)
+
     def _checkpoint_is_due(self, now_ms: int) -> bool:
-        if self._checkpointing or not (self._dirty or self._gone):
+        if self._checkpointing or not self._has_changed():
             return False
         return (
             self._bytes_since_checkpoint >= self._checkpoint_bytes
-            or len(self._dirty) >= _CHECKPOINT_STREAMS
-            or now_ms - self._checkpointed_ms >= _CHECKPOINT_AGE_MS
+            or len(self._residents.dirty) >= _CHECKPOINT_STREAMS
+            or _elapsed(self._checkpointed_ms, now_ms, _CHECKPOINT_AGE_MS)
         )
 
     def checkpoint(self) -> None:
@@ -302,128 +410,85 @@ class LogStore(TableStore):
         self._checkpointing = True
         self._checkpointed_ms = self._now_ms
         durable: Pending[Any] = Pending()
-        durable.then(lambda outcome: self._write_checkpoint(picture, outcome))
+        durable.then(lambda refusal: self._write_checkpoint(picture, refusal))
         self._waiting.append(_Waiting(self._lsn, durable, None))
         self._durable(self._durable_lsn)
 
     def _picture(self) -> Checkpoint:
-        dirty, self._dirty = self._dirty, {}
-        gone, self._gone = self._gone, []
+        residents = self._residents
+        dirty, residents.dirty = residents.dirty, {}
+        self._in_picture = dirty
         self._bytes_since_checkpoint = 0
         kept = list(dirty.values())
         unflushed = [part for one in kept if (part := _content(one).unflushed()) is not None]
-        return Checkpoint(self._lsn, self._stream_id, [_row(one) for one in kept], unflushed, kept, gone)
+        rows = [_row(one) for one in kept]
+        return Checkpoint(self._lsn, residents.next_id, rows, unflushed, kept, list(residents.lost))
 
     def _write_checkpoint(self, picture: Checkpoint, refusal: Unstored | None) -> None:
-        if refusal is not None:
-            self._checkpointing = False
+        if refusal is not None:  # what it shows did not happen; nothing of it was written
+            self._checkpointing, self._in_picture = False, {}
             return
-        self._runtime.in_background(
+        self._in_background(
             lambda: picture.write(self._disk, self._catalog),
             lambda error: self._finish_checkpoint(picture, error),
         )
 
     def _finish_checkpoint(self, picture: Checkpoint, error: BaseException | None) -> None:
-        self._checkpointing = False
-        if error is not None:
+        in_picture, self._in_picture, self._checkpointing = self._in_picture, {}, False
+        residents = self._residents
+        if error is None:
+            for kept, row in zip(picture.kept, picture.rows, strict=True):
+                if residents.by_id.get(row.stream_id) is kept:
+                    _content(kept).forget(row.flushed, row.appends)
+                    residents.unsaved_names.discard(row.name)
+            residents.lost.difference_update(picture.gone)
+            self._due_after = NOBODY
+            assert self._committer is not None  # a checkpoint is taken while it runs
+            self._committer.call(lambda: self._log.release(picture.lsn))
+        elif may_pass(error):
             _log.error("a checkpoint failed and will be tried again: %s", error)
-            for kept in picture.kept:
-                if self._by_id.get(kept.stream.id) is kept:
-                    self._dirty[kept.stream.id] = kept
-            self._gone += picture.gone
-            return
-        for kept, row in zip(picture.kept, picture.rows, strict=True):
-            if self._by_id.get(row.stream_id) is kept:
-                _content(kept).forget(row.flushed, row.appends)
-                self._unsaved_names.discard(row.name)
-        self._gone_unsaved.difference_update(picture.gone)
-        assert self._committer is not None  # a checkpoint is taken while it runs
-        self._committer.call(lambda: self._log.release(picture.lsn))
-        self._evict()
+            for id, kept in in_picture.items():
+                if residents.by_id.get(id) is kept:
+                    residents.dirty[id] = kept
+        else:
+            self._fail(f"a checkpoint failed: {error}")
+        if isinstance(self._refusal, NoSpace):
+            self._take_back()
 
-    def _evict(self) -> None:
+    # -- Eviction --------------------------------------------------------------------------------
+
+    def _sweep(self, now_ms: int) -> None:
         """Let go of streams that nobody has used since the last time; the catalog has them."""
-        for kept in list(self._by_id.values()):
-            stream = kept.stream
+        residents = self._residents
+        if not self._to_sweep and _elapsed(self._swept_ms, now_ms, _SWEEP_AGE_MS):
+            self._to_sweep = list(residents.by_id.values())
+            self._swept_ms = now_ms
+        for kept in self._to_sweep[-_SWEEP_STEP:]:
             if kept.used:
                 kept.used = False
-            elif stream.id not in self._dirty and kept.lsn <= self._durable_lsn and stream.fork_count == 0:
-                del self._by_id[stream.id]
-                del self._by_name[stream.name]
+            elif self._is_idle(kept):
+                residents.evict(kept)
+        del self._to_sweep[-_SWEEP_STEP:]
+        if len(self._deadlines) > 2 * len(residents.by_id) + _SWEEP_STEP:
+            self._deadlines = [entry for entry in self._deadlines if entry[1] in residents.by_id]
+            heapq.heapify(self._deadlines)
 
-    # -- Loading and replaying -------------------------------------------------------------------
+    def _is_idle(self, kept: Kept) -> bool:
+        id = kept.stream.id
+        return (
+            self._residents.by_id.get(id) is kept
+            and kept.stream.fork_count == 0
+            and id not in self._residents.dirty
+            and id not in self._in_picture
+        )
 
-    def _load(self, row: Row) -> Kept | None:
-        if row.stream_id in self._gone_unsaved:
-            return None
-        stream = row.stream()
-        source = self._kept(stream.fork.source_id) if stream.fork is not None else None
-        content = StreamContent(self._files, stream.id, stream.base, row.flushed, row.appends)
-        kept = Kept(stream, source, content)
-        kept.tail, kept.closed = stream.tail, stream.closed
-        kept.logged_deadline_ms = stream.deadline_ms or 0
-        self._by_id[stream.id] = self._by_name[stream.name] = kept
-        self._watch_deadline(kept)
-        return kept
 
-    def _kept(self, stream_id: int) -> Kept | None:
-        kept = self._by_id.get(stream_id)
-        if kept is None and (row := self._catalog.by_id(stream_id)) is not None:
-            kept = self._load(row)
-        return kept
+_NEVER = 2**62
 
-    def _lose(self, stream_id: int) -> None:
-        self._by_id.pop(stream_id, None)
-        self._dirty.pop(stream_id, None)
-        self._gone.append(stream_id)
-        self._gone_unsaved.add(stream_id)
-        self._files.let_go(stream_id)
 
-    def _replay(self, record: Record) -> None:
-        meta = record.meta
-        if isinstance(meta, CreateMeta):
-            self._replay_create(meta, record.payload)
-        elif isinstance(meta, EndMeta):
-            self._replay_end(record.stream_id, meta)
-        elif (kept := self._kept(record.stream_id)) is not None:
-            self._dirty[record.stream_id] = kept
-            if isinstance(meta, RenewMeta):
-                kept.stream.deadline_ms = meta.deadline_ms
-            else:
-                self._replay_append(kept, meta, record.payload)
-
-    def _replay_create(self, meta: CreateMeta, payload: bytes) -> None:
-        stream = meta.stream
-        self._stream_id = max(self._stream_id, stream.id)
-        source = self._kept(stream.fork.source_id) if stream.fork is not None else None
-        if source is not None:
-            source.stream.fork_count = meta.source_forks
-            self._dirty[source.stream.id] = source
-        row = self._catalog.by_id(stream.id)
-        flushed, appends = (row.flushed, row.appends) if row is not None else (stream.base, 0)
-        kept = Kept(stream, source, StreamContent(self._files, stream.id, stream.base, flushed, appends))
-        _add(kept, stream.tail - len(payload), payload)
-        self._by_id[stream.id] = self._by_name[stream.name] = self._dirty[stream.id] = kept
-        self._unsaved_names.add(stream.name)
-        self._watch_deadline(kept)
-
-    def _replay_append(self, kept: Kept, meta: AppendMeta, payload: bytes) -> None:
-        change = streams.Append(payload, meta.base + len(payload), meta.closes, meta.stamp, meta.seq)
-        _add(kept, meta.base, payload)
-        streams.apply_append(kept.stream, change, meta.now_ms)
-
-    def _replay_end(self, stream_id: int, meta: EndMeta) -> None:
-        if not meta.gone and (kept := self._kept(stream_id)) is not None:
-            kept.stream.soft_deleted = True
-            self._dirty[stream_id] = kept
-        if meta.source_id and (source := self._kept(meta.source_id)) is not None:
-            source.stream.fork_count = meta.source_forks
-            self._dirty[meta.source_id] = source
-        for id in meta.gone:
-            lost = self._kept(id)
-            if lost is not None and self._by_name.get(lost.stream.name) is lost:
-                del self._by_name[lost.stream.name]
-            self._lose(id)
+def _elapsed(since_ms: int, now_ms: int, least_ms: int) -> bool:
+    """Tell whether some time has passed; a clock that was set back counts as that."""
+    return since_ms != _NEVER and not since_ms <= now_ms < since_ms + least_ms
 
 
 def _content(kept: Kept) -> StreamContent:
@@ -436,14 +501,3 @@ def _row(kept: Kept) -> Row:
     return Row(
         stream.id, stream.name, stream.deadline_ms, content.end, content.appends, encode_stream(stream)
     )
-
-
-def _add(kept: Kept, position: int, payload: bytes) -> None:
-    """Add replayed bytes, unless the stream's files have them already."""
-    content = _content(kept)
-    if payload and position >= content.end:
-        if position > content.end:
-            raise DamagedError(
-                f"stream {kept.stream.name}: bytes {content.end} to {position} are not in the log."
-            )
-        content.append(payload)

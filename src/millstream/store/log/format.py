@@ -9,15 +9,18 @@ A segment begins with a header, whose salt is random and new each time the file 
 Frames follow. A frame is one group commit: everything that became durable by one sync.
 
         +---------+----------+----------+---------+-----------+----------- - -+---------+
-        | magic 4 | crc32c 4 | length 4 | count 4 | first lsn | records       | zeros   |
+        | mark 4  | crc32c 4 | length 4 | count 4 | first lsn | records       | zeros   |
         +---------+----------+----------+---------+-----------+----------- - -+---------+
                                `-------- checked, with the salt before -----´  to 8
 
+The mark is an F and the first three bytes of the salt. So neither what an earlier use of the file left
+nor what a client put into its data looks like a frame, and a search for one is quick.
+
 A record is one change; its number, the lsn, is the frame's first plus its place.
 
-        +--------+------+---------------+------------------+-------------+------+---------+
-        | type 1 | 0  1 | meta length 2 | payload length 4 | stream id 8 | meta | payload |
-        +--------+------+---------------+------------------+-------------+------+---------+
+        +--------+---------+---------------+------------------+-------------+------+---------+
+        | type 1 | zeros 3 | meta length 4 | payload length 4 | stream id 8 | meta | payload |
+        +--------+---------+---------------+------------------+-------------+------+---------+
 
 One checksum for a whole frame, because a power cut may keep the end of an unsynced write and lose its
 beginning: with a checksum per record, whole records after a torn one would look like damage in the
@@ -37,13 +40,12 @@ from millstream.protocol.producers import Stamp
 from millstream.protocol.streams import Stream
 
 SEGMENT_MAGIC: Final = b"MSTRWAL1"
-FRAME_MAGIC: Final = b"MSF1"
 SEGMENT_HEADER_BYTES: Final = 32
 FRAME_HEADER_BYTES: Final = 24
 
 _SEGMENT = struct.Struct("<8sQQ")
 _FRAME_CHECKED = struct.Struct("<IIQ")
-_RECORD = struct.Struct("<BBHIQ")
+_RECORD = struct.Struct("<BxxxIIQ")
 _U32 = struct.Struct("<I")
 _U64 = struct.Struct("<Q")
 _ALIGNMENT: Final = 8
@@ -115,7 +117,7 @@ class Record(msgspec.Struct, frozen=True, gc=False):
 def encode_record(type: RecordType, stream_id: int, meta: Meta, payload: bytes = b"") -> bytes:
     """Write a record; its number is given by the frame that carries it."""
     packed = _encode_meta(meta)
-    return b"%b%b%b" % (_RECORD.pack(type, 0, len(packed), len(payload), stream_id), packed, payload)
+    return b"%b%b%b" % (_RECORD.pack(type, len(packed), len(payload), stream_id), packed, payload)
 
 
 def encode_frame(salt: bytes, first_lsn: int, records: Sequence[bytes]) -> bytes:
@@ -123,7 +125,7 @@ def encode_frame(salt: bytes, first_lsn: int, records: Sequence[bytes]) -> bytes
     body = b"".join(records)
     checked = _FRAME_CHECKED.pack(len(body), len(records), first_lsn)
     crc = google_crc32c.extend(google_crc32c.value(salt + checked), body)
-    return b"%b%b%b%b%b" % (FRAME_MAGIC, _U32.pack(crc), checked, body, bytes(-len(body) % _ALIGNMENT))
+    return b"%b%b%b%b%b" % (_mark(salt), _U32.pack(crc), checked, body, bytes(-len(body) % _ALIGNMENT))
 
 
 def encode_segment_header(salt: bytes, first_lsn: int) -> bytes:
@@ -134,8 +136,8 @@ def encode_segment_header(salt: bytes, first_lsn: int) -> bytes:
 
 def decode_segment_header(data: bytes) -> tuple[bytes, int] | None:
     """Read a segment's salt and first lsn; None when it is not a whole header."""
-    header, crc = data[:24], data[24:28]
-    if len(data) < SEGMENT_HEADER_BYTES or crc != _U32.pack(google_crc32c.value(header)):
+    header, crc, zeros = data[:24], data[24:28], data[28:SEGMENT_HEADER_BYTES]
+    if zeros != bytes(4) or crc != _U32.pack(google_crc32c.value(header)):
         return None
     magic, salt, first_lsn = _SEGMENT.unpack(header)
     return (_U64.pack(salt), first_lsn) if magic == SEGMENT_MAGIC else None
@@ -153,22 +155,24 @@ class Frame(msgspec.Struct, frozen=True, gc=False):
 def decode_frame(data: bytes, position: int, salt: bytes) -> Frame | None:
     """Read the frame at a position; None when there is no whole one."""
     start = position + FRAME_HEADER_BYTES
-    if data[position : position + 4] != FRAME_MAGIC or start > len(data):
+    if data[position : position + 4] != _mark(salt) or start > len(data):
         return None
     checked = data[position + 8 : start]
     length, count, first_lsn = _FRAME_CHECKED.unpack(checked)
-    body = data[start : start + length]
-    if len(body) < length:
+    padding = -length % _ALIGNMENT
+    body_end = start + length
+    if data[body_end : body_end + padding] != bytes(padding) or body_end > len(data):
         return None
+    body = data[start:body_end]
     crc = google_crc32c.extend(google_crc32c.value(salt + checked), body)
     if data[position + 4 : position + 8] != _U32.pack(crc):
         return None
-    return Frame(first_lsn, count, body, start + length + -length % _ALIGNMENT)
+    return Frame(first_lsn, count, body, body_end + padding)
 
 
 def find_frame(data: bytes, position: int, salt: bytes) -> int | None:
     """Find a whole frame at or after a position, however far."""
-    while (position := data.find(FRAME_MAGIC, position)) >= 0:
+    while (position := data.find(_mark(salt), position)) >= 0:
         if decode_frame(data, position, salt) is not None:
             return position
         position += 1
@@ -176,12 +180,18 @@ def find_frame(data: bytes, position: int, salt: bytes) -> int | None:
 
 
 def records_of(frame: Frame) -> Iterator[Record]:
-    """Read the records of a frame."""
+    """Read the records of a frame; a ValueError is one that this version does not know."""
     body, position = frame.body, 0
     for index in range(frame.count):
-        type, _, meta_length, payload_length, stream_id = _RECORD.unpack_from(body, position)
+        type, meta_length, payload_length, stream_id = _RECORD.unpack_from(body, position)
         meta_start = position + _RECORD.size
         payload_start = meta_start + meta_length
         position = payload_start + payload_length
+        if type not in _decoders:
+            raise ValueError(f"there is no record of type {type}")
         meta = _decoders[type].decode(body[meta_start:payload_start])
         yield Record(frame.first_lsn + index, stream_id, meta, body[payload_start:position])
+
+
+def _mark(salt: bytes) -> bytes:
+    return b"F" + salt[:3]

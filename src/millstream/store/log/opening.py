@@ -1,49 +1,98 @@
 """Opening a data folder: lock it, find its parts, and put the engine together on this machine."""
 
 import asyncio
+import contextlib
 import fcntl
 import os
-from collections.abc import Callable
+import sqlite3
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from millstream.store.base import StoreError
 from millstream.store.log.catalog import Catalog
 from millstream.store.log.commit import CommitThread, Outcome
-from millstream.store.log.disk import RealDisk
+from millstream.store.log.disk import RealDisk, sync_path
 from millstream.store.log.engine import LogStore, Runtime
-from millstream.store.log.segments import Log
+from millstream.store.log.segments import DamagedError, Log
 
+CATALOG = "catalog.db"
 SEGMENT_BYTES = 32 * 2**20
 
 
-class FolderInUseError(StoreError):
-    """Another process has the data folder open."""
+class CannotOpenError(StoreError):
+    """A data folder cannot be used; the message says why. Nothing in it was changed or deleted."""
 
 
 class FolderStore(LogStore):
     """The durable engine on a folder of this machine."""
 
     def __init__(self, folder: Path, *, durable: bool = True, segment_bytes: int = SEGMENT_BYTES) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
-        self._lock = _lock(folder)
-        disk = RealDisk(folder, durable=durable)
-        runtime = Runtime(_start_commit_thread, _in_executor)
-        super().__init__(disk, Catalog(folder / "catalog.db"), Log(disk, segment_bytes), runtime)
+        with explained(folder), contextlib.ExitStack() as undo:
+            _make(folder, durable=durable)
+            self._lock = lock(folder)
+            undo.callback(os.close, self._lock)
+            self._real_disk = disk = RealDisk(folder, durable=durable)
+            undo.callback(disk.close)
+            catalog = Catalog(folder / CATALOG)
+            disk.sync_folder(".")
+            undo.pop_all()
+        self._folder = folder
+        super().__init__(disk, catalog, Log(disk, segment_bytes), Runtime(_start_commit_thread, _in_executor))
+
+    async def open(self) -> None:
+        """Recover what was kept, and begin to commit."""
+        try:
+            with explained(self._folder):
+                await super().open()
+        except CannotOpenError:
+            self._log.close()
+            self._files.close()
+            self._catalog.close()
+            self._let_go()
+            raise
 
     async def close(self) -> None:
         """Finish, and let another process have the folder."""
-        await super().close()
+        try:
+            await super().close()
+        finally:
+            self._let_go()
+
+    def _let_go(self) -> None:
+        self._real_disk.close()
         os.close(self._lock)
 
 
-def _lock(folder: Path) -> int:
+@contextlib.contextmanager
+def explained(folder: Path) -> Iterator[None]:
+    """Turn whatever keeps a folder from being opened into one error that names it."""
+    try:
+        yield
+    except (DamagedError, sqlite3.Error) as error:
+        raise CannotOpenError(f"{folder} cannot be opened: {error}") from error
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        raise CannotOpenError(f"{folder} cannot be opened: {where}{error.strerror or error}") from error
+
+
+def lock(folder: Path) -> int:
+    """Keep other processes out of a folder, until the descriptor is closed."""
     descriptor = os.open(folder / "LOCK", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         os.close(descriptor)
-        raise FolderInUseError(f"{folder} is in use by another server.") from None
+        raise CannotOpenError(f"{folder} is in use by another server.") from None
     return descriptor
+
+
+def _make(folder: Path, *, durable: bool) -> None:
+    """Make a folder and those above it, durably."""
+    missing = [path for path in (folder, *folder.parents) if not path.exists()]
+    folder.mkdir(parents=True, exist_ok=True)
+    if durable:
+        for path in missing:
+            sync_path(path.parent)
 
 
 def _start_commit_thread(log: Log, report: Callable[[Outcome], None]) -> CommitThread:

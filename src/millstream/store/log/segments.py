@@ -10,10 +10,16 @@ The life of a segment:
 
 A segment that is used again has its blocks already: syncing it writes data only, which on most file
 systems is faster than growing a file. Its old frames do not parse under the new salt.
+
+What a log must be to be read: its segments follow each other without a gap from the one that holds
+the first record after the last checkpoint (older ones are left over, and ignored), and each is whole
+up to the next one. Only the end of the last segment may be torn.
 """
 
 import os
 from collections.abc import Callable, Iterator
+from itertools import zip_longest
+from pathlib import PurePath
 
 import msgspec
 
@@ -23,6 +29,9 @@ from millstream.store.log.disk import Disk, File
 
 FOLDER = "wal"
 _SPARE = f"{FOLDER}/spare.tmp"
+_SUFFIX = ".wal"
+_RESERVE_BYTES = 2**20
+"""What must fit before a full disk counts as one with room again."""
 
 
 class DamagedError(StoreError):
@@ -30,16 +39,19 @@ class DamagedError(StoreError):
 
 
 class Segment(msgspec.Struct):
-    """A file of the log."""
+    """A file of the log, and where its last whole frame begins and ends, as far as it was read."""
 
     name: str
     first_lsn: int
-    salt: bytes
+    salt: bytes = b""
+    last_frame: int = 0
+    end: int = 0
+    next_lsn: int = 0
 
 
 def segment_name(first_lsn: int) -> str:
     """Name a segment by its first lsn."""
-    return f"{FOLDER}/{first_lsn:020d}.wal"
+    return f"{FOLDER}/{first_lsn:020d}{_SUFFIX}"
 
 
 class Log:
@@ -57,51 +69,43 @@ class Log:
         self._spare = False
         self.next_lsn = 1
 
-    def recover(self) -> Iterator[format.Record]:
-        """Read all records, in order, and find the end; what is torn there is cut off."""
-        self._disk.make_folder(FOLDER)
-        names = [f"{FOLDER}/{name}" for name in self._disk.names(FOLDER) if name.endswith(".wal")]
-        self._disk.remove(_SPARE)
-        self._segments.clear()
-        for name in names:
-            yield from self._recover_segment(name, last=name == names[-1])
+    # -- Reading, which changes nothing on the disk ----------------------------------------------
 
-    def _recover_segment(self, name: str, *, last: bool) -> Iterator[format.Record]:
-        file = self._disk.open(name)
-        try:
-            data = file.read(file.size(), 0)
-        finally:
-            file.close()
-        header = format.decode_segment_header(data)
-        if header is None or segment_name(header[1]) != name:
-            raise DamagedError(f"{name}: damaged at byte 0: the segment's header is not valid.")
-        salt, first_lsn = header
-        if self._segments and first_lsn != self.next_lsn:
-            raise DamagedError(f"{name}: begins with record {first_lsn}, but {self.next_lsn} must come next.")
-        self.next_lsn = first_lsn
-        position = format.SEGMENT_HEADER_BYTES
-        while (frame := format.decode_frame(data, position, salt)) is not None:
-            if frame.first_lsn != self.next_lsn:
-                raise DamagedError(f"{name}: damaged at byte {position}: record {self.next_lsn} is missing.")
-            yield from format.records_of(frame)
-            self.next_lsn += frame.count
-            position = frame.end
-        if format.find_frame(data, position, salt) is not None:
-            raise DamagedError(f"{name}: damaged at byte {position}: whole frames follow a broken one.")
-        self._segments.append(Segment(name, first_lsn, salt))
-        if last:
-            self._position = position
+    def recover(self, applied_lsn: int) -> Iterator[format.Record]:
+        """Read all records after one, in order, and find the end."""
+        self._segments = find_segments(self._disk, applied_lsn)
+        self.next_lsn = 1
+        needed = self._segments[_first_needed(self._segments, applied_lsn) :]
+        for segment, following in zip_longest(needed, needed[1:]):
+            for record in read_segment(self._disk, segment, following):
+                if record.lsn > applied_lsn:
+                    yield record
+            self.next_lsn = segment.next_lsn
+        if self.next_lsn <= applied_lsn:
+            end = f"{needed[-1].name}: ends at byte {needed[-1].end}" if needed else f"{FOLDER}: is empty"
+            raise DamagedError(f"{end}, but record {applied_lsn} is known to have been in the log.")
+
+    # -- Writing ---------------------------------------------------------------------------------
 
     def open_end(self) -> None:
         """Make the log ready to be written; call after `recover` has been read to its end."""
+        self._disk.make_folder(FOLDER)
+        self._disk.remove(_SPARE)
+        self._spare = False
         if not self._segments:
             self._begin_segment()
             return
+        segment = self._segments[-1]
+        self._file = file = self._disk.open(segment.name)
+        self._position = segment.end
+        # What was read may be in the page cache only: of a process that was killed before it synced, or
+        # whose sync failed, after which the cache calls pages clean that never reached the disk. Writing
+        # the last frame again makes sure that it does; all before it were synced before it was written.
+        file.write([file.read(segment.end - segment.last_frame, segment.last_frame)], segment.last_frame)
         # Whatever lies behind the end is torn. It must not be mistaken for the future's past.
-        self._file = self._disk.open(self._segments[-1].name)
-        if any(self._file.read(format.FRAME_HEADER_BYTES, self._position)):
-            self._file.truncate(self._position)
-            self._file.sync()
+        file.truncate(segment.end)
+        file.sync()
+        self._disk.sync_folder(FOLDER)
 
     def write(self, records: list[bytes]) -> None:
         """Write records as one frame and sync: when this returns they are durable."""
@@ -114,15 +118,36 @@ class Log:
         self._position += len(frame)
         self.next_lsn += len(records)
 
+    def cut(self) -> None:
+        """Take back a write that failed: after this the log ends, durably, with the last one that did not."""
+        if self._file is not None:
+            self._file.truncate(self._position)
+            self._file.sync()
+
+    def reserve(self) -> None:
+        """Make sure that there is room for a while, or fail as a write would."""
+        if self._file is None or self._position >= self._segment_bytes:
+            self._begin_segment()
+        assert self._file is not None  # there is one now
+        try:
+            self._file.write([bytes(min(_RESERVE_BYTES, self._segment_bytes))], self._position)
+        except OSError:
+            self.cut()
+            raise
+        self._file.sync()
+
     def release(self, applied_lsn: int) -> None:
         """Use again or remove the segments that hold nothing after `applied_lsn`."""
-        while len(self._segments) > 1 and self._segments[1].first_lsn <= applied_lsn + 1:
-            oldest = self._segments.pop(0)
+        count = _first_needed(self._segments, applied_lsn)
+        if count == 0:
+            return
+        for segment in self._segments[:count]:
             if self._spare:
-                self._disk.remove(oldest.name)
+                self._disk.remove(segment.name)
             else:
-                self._disk.rename(oldest.name, _SPARE)
+                self._disk.rename(segment.name, _SPARE)
                 self._spare = True
+        del self._segments[:count]
         self._disk.sync_folder(FOLDER)
 
     def close(self) -> None:
@@ -135,11 +160,77 @@ class Log:
         self.close()
         segment = Segment(segment_name(self.next_lsn), self.next_lsn, self._new_salt())
         file = self._disk.open(_SPARE, create=True)
-        file.write([format.encode_segment_header(segment.salt, segment.first_lsn)], 0)
-        file.sync()
-        self._disk.rename(_SPARE, segment.name)
-        self._disk.sync_folder(FOLDER)
+        try:
+            file.write([format.encode_segment_header(segment.salt, segment.first_lsn)], 0)
+            file.sync()
+            self._disk.rename(_SPARE, segment.name)
+            self._disk.sync_folder(FOLDER)
+        except BaseException:
+            file.close()
+            raise
         self._spare = False
         self._file = file
         self._segments.append(segment)
         self._position = format.SEGMENT_HEADER_BYTES
+
+
+def find_segments(disk: Disk, applied_lsn: int) -> list[Segment]:
+    """List the log's segments, in order; one of them must hold, or be about to hold, the next record."""
+    found = []
+    for name in disk.names(FOLDER):
+        path = PurePath(name)
+        if path.suffix == _SUFFIX:
+            if not (path.stem.isdecimal() and segment_name(int(path.stem)) == f"{FOLDER}/{name}"):
+                raise DamagedError(f"{FOLDER}/{name}: this is not the name of a segment.")
+            found.append(Segment(f"{FOLDER}/{name}", int(path.stem)))
+    if found and found[0].first_lsn > applied_lsn + 1:
+        raise DamagedError(
+            f"{found[0].name}: the log begins with record {found[0].first_lsn}, "
+            f"but record {applied_lsn + 1} must come next."
+        )
+    return found
+
+
+def read_segment(disk: Disk, segment: Segment, following: Segment | None) -> Iterator[format.Record]:
+    """Read a segment's records and find its end; only the last segment may be torn there."""
+    name = segment.name
+    data = _read(disk, name)
+    header = format.decode_segment_header(data)
+    if header is None or header[1] != segment.first_lsn:
+        raise DamagedError(f"{name}: damaged at byte 0: the segment's header is not valid.")
+    segment.salt, segment.next_lsn = header
+    segment.last_frame = segment.end = format.SEGMENT_HEADER_BYTES
+    while (frame := format.decode_frame(data, segment.end, segment.salt)) is not None:
+        if frame.first_lsn != segment.next_lsn:
+            raise DamagedError(
+                f"{name}: damaged at byte {segment.end}: record {segment.next_lsn} is missing."
+            )
+        try:
+            yield from format.records_of(frame)
+        except (ValueError, msgspec.DecodeError) as error:
+            raise DamagedError(f"{name}: the frame at byte {segment.end} cannot be read: {error}.") from None
+        segment.next_lsn += frame.count
+        segment.last_frame, segment.end = segment.end, frame.end
+    if following is not None and following.first_lsn != segment.next_lsn:
+        raise DamagedError(
+            f"{name}: damaged at byte {segment.end}: record {segment.next_lsn} must come next, "
+            f"but {following.name} follows."
+        )
+    if following is None and format.find_frame(data, segment.end, segment.salt) is not None:
+        raise DamagedError(f"{name}: damaged at byte {segment.end}: whole frames follow a broken one.")
+
+
+def _first_needed(segments: list[Segment], applied_lsn: int) -> int:
+    """Find the segment that holds the record after `applied_lsn`, or will."""
+    index = 0
+    while index + 1 < len(segments) and segments[index + 1].first_lsn <= applied_lsn + 1:
+        index += 1
+    return index
+
+
+def _read(disk: Disk, name: str) -> bytes:
+    file = disk.open(name)
+    try:
+        return file.read(file.size(), 0)
+    finally:
+        file.close()

@@ -1,0 +1,87 @@
+"""Recovery: the state that the catalog had at the last checkpoint, and every change in the log since.
+
+The catalog is the exact state at its log position, so each record must fit what came before it: one
+that does not is damage, never something to be passed over. Nothing is written before all was read.
+"""
+
+from millstream.protocol import streams
+from millstream.store.log.catalog import Catalog
+from millstream.store.log.checkpoint import APPLIED_LSN, NEXT_ID
+from millstream.store.log.content import StreamContent, StreamFiles
+from millstream.store.log.format import AppendMeta, CreateMeta, EndMeta, Record, RenewMeta
+from millstream.store.log.residents import Residents
+from millstream.store.log.segments import DamagedError, Log
+from millstream.store.table import Kept
+
+
+def recover(catalog: Catalog, log: Log, files: StreamFiles) -> Residents:
+    """Rebuild the state from the catalog and the log."""
+    residents = Residents(catalog, files, catalog.fact(NEXT_ID))
+    for record in log.recover(catalog.fact(APPLIED_LSN)):
+        try:
+            _replay(residents, files, record)
+        except _MisfitError as error:
+            raise DamagedError(f"record {record.lsn} does not fit the state before it: {error}") from None
+    for kept in residents.by_id.values():
+        kept.tail, kept.closed = kept.stream.tail, kept.stream.closed
+        kept.logged_deadline_ms = kept.stream.deadline_ms or 0
+    return residents
+
+
+class _MisfitError(Exception):
+    """A record speaks of something that is not there."""
+
+
+def _replay(residents: Residents, files: StreamFiles, record: Record) -> None:
+    meta = record.meta
+    if isinstance(meta, CreateMeta):
+        _create(residents, files, meta, record.payload)
+        return
+    kept = _get(residents, record.stream_id)
+    residents.dirty[record.stream_id] = kept
+    if isinstance(meta, AppendMeta):
+        _append(kept, meta, record.payload)
+    elif isinstance(meta, RenewMeta):
+        kept.stream.deadline_ms = meta.deadline_ms
+    else:
+        _end(residents, kept, meta)
+
+
+def _create(residents: Residents, files: StreamFiles, meta: CreateMeta, payload: bytes) -> None:
+    stream = meta.stream
+    residents.next_id = max(residents.next_id, stream.id)
+    source = _get(residents, stream.fork.source_id) if stream.fork is not None else None
+    if source is not None:
+        source.stream.fork_count = meta.source_forks
+        residents.dirty[source.stream.id] = source
+    kept = Kept(stream, source, StreamContent(files, stream.id, stream.base, stream.base, 0))
+    if payload:
+        kept.content.append(payload)
+    residents.add(kept)
+
+
+def _append(kept: Kept, meta: AppendMeta, payload: bytes) -> None:
+    if meta.base != kept.stream.tail:
+        raise _MisfitError(f"{kept.stream.name} ends at {kept.stream.tail}, not at {meta.base}.")
+    if payload:
+        kept.content.append(payload)
+    change = streams.Append(payload, meta.base + len(payload), meta.closes, meta.stamp, meta.seq)
+    streams.apply_append(kept.stream, change, meta.now_ms)
+
+
+def _end(residents: Residents, kept: Kept, meta: EndMeta) -> None:
+    if not meta.gone:
+        kept.stream.soft_deleted = True
+    if meta.source_id:
+        source = _get(residents, meta.source_id)
+        source.stream.fork_count = meta.source_forks
+        residents.dirty[meta.source_id] = source
+    for id in meta.gone:
+        residents.lose(_get(residents, id))
+
+
+def _get(residents: Residents, stream_id: int) -> Kept:
+    kept = residents.get(stream_id)
+    if kept is None:
+        raise _MisfitError(f"there is no stream {stream_id}.")
+    return kept

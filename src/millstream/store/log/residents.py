@@ -1,0 +1,85 @@
+"""Residents: the streams that are in memory, and how the others are brought in from the catalog.
+
+A stream is in one of these states, and moves between them only by what is written beside the arrows:
+
+              create                      checkpoint
+        ----------------->  dirty  <------------------->  clean
+                              ^         any change          |  ^
+                              | end                   evict |  | load
+                              v                             v  |
+                            lost  ------------------>  in the catalog only
+                                      checkpoint            (or nowhere, when it was lost)
+"""
+
+from millstream.store.log.catalog import Catalog, Row
+from millstream.store.log.content import StreamContent, StreamFiles
+from millstream.store.log.segments import DamagedError
+from millstream.store.table import Kept
+
+
+class Residents:
+    """The streams in memory."""
+
+    def __init__(self, catalog: Catalog, files: StreamFiles, next_id: int) -> None:
+        self._catalog = catalog
+        self._files = files
+        self.next_id = next_id
+        self.by_name: dict[str, Kept] = {}
+        self.by_id: dict[int, Kept] = {}
+        self.dirty: dict[int, Kept] = {}
+        self.lost: set[int] = set()
+        """Streams that are gone, though the catalog may still have them."""
+        self.unsaved_names: set[str] = set()
+
+    def find(self, name: str) -> Kept | None:
+        """Find a stream by its name, in memory or in the catalog."""
+        kept = self.by_name.get(name)
+        if kept is None and (row := self._catalog.by_name(name)) is not None:
+            kept = self._load(row)
+        return kept
+
+    def get(self, stream_id: int) -> Kept | None:
+        """Find a stream by its id, in memory or in the catalog."""
+        kept = self.by_id.get(stream_id)
+        if kept is None and (row := self._catalog.by_id(stream_id)) is not None:
+            kept = self._load(row)
+        return kept
+
+    def add(self, kept: Kept) -> None:
+        """Take in a new stream."""
+        stream = kept.stream
+        self.by_id[stream.id] = self.by_name[stream.name] = self.dirty[stream.id] = kept
+        self.unsaved_names.add(stream.name)
+
+    def lose(self, kept: Kept) -> None:
+        """Let go of a stream that is no more."""
+        stream = kept.stream
+        self.by_id.pop(stream.id, None)
+        self.dirty.pop(stream.id, None)
+        if self.by_name.get(stream.name) is kept:
+            del self.by_name[stream.name]
+        if stream.name not in self.by_name:
+            self.unsaved_names.discard(stream.name)
+        self.lost.add(stream.id)
+
+    def evict(self, kept: Kept) -> None:
+        """Let go of a stream that the catalog has as it is."""
+        del self.by_id[kept.stream.id]
+        del self.by_name[kept.stream.name]
+
+    def _load(self, row: Row) -> Kept | None:
+        if row.stream_id in self.lost:
+            return None
+        rows = [(row, row.stream())]
+        kept: Kept | None = None
+        while (fork := rows[-1][1].fork) is not None and (kept := self.by_id.get(fork.source_id)) is None:
+            above = self._catalog.by_id(fork.source_id)
+            if above is None:
+                raise DamagedError(f"catalog.db: {fork.source_name}, the source of {row.name}, is missing.")
+            rows.append((above, above.stream()))
+        for row, stream in reversed(rows):
+            content = StreamContent(self._files, stream.id, stream.base, row.flushed, row.appends)
+            kept = Kept(stream, kept, content)
+            kept.tail, kept.closed = stream.tail, stream.closed
+            self.by_id[stream.id] = self.by_name[stream.name] = kept
+        return kept

@@ -15,6 +15,7 @@ def run() -> None:
 
     from millstream.cli.conformance import conformance  # these need it, too
     from millstream.cli.serve import serve
+    from millstream.cli.token import token
 
     app = typer.Typer(
         name="millstream",
@@ -24,6 +25,7 @@ def run() -> None:
     )
     app.callback()(_root)
     app.command()(serve)
+    app.command()(token)
     app.add_typer(conformance, name="conformance")
     app()
 

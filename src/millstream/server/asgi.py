@@ -96,6 +96,7 @@ class MillstreamApp:
             else:
                 found = answer
             if isinstance(found, Reply):
+                routes.metrics.count(found.status)
                 await _send_reply(send, found, common)
             else:
                 await _Outlet(found, send, gone).run(common)

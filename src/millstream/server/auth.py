@@ -16,7 +16,8 @@ from collections import OrderedDict
 from pathlib import Path
 
 from millstream.protocol.replies import Reply, problem
-from millstream.server.grants import EVERYTHING, Action, Grant
+from millstream.server.grants import Action, Grant
+from millstream.server.http import Request
 from millstream.server.settings import Settings, SettingsError
 from millstream.server.tokens import Key, Keyring, jwks_keys, pem_key, secret_key
 
@@ -36,17 +37,18 @@ class Auth:
         """Whether everybody may do everything."""
         return not self._keyring
 
-    def grant(self, headers: dict[bytes, bytes], now_s: float) -> Grant | Reply:
-        """Find out what a request may do, or refuse it."""
+    def identify(self, request: Request, now_s: float) -> Reply | None:
+        """Find out what a request may do and write it on the request; or refuse it."""
         if self.is_open:
-            return EVERYTHING
-        scheme, _, token = headers.get(b"authorization", b"").partition(b" ")
+            return None
+        scheme, _, token = request.headers.get(b"authorization", b"").partition(b" ")
         if scheme.lower() != b"bearer" or not token:
             return _unauthorized("MISSING_TOKEN", "Send a token as Authorization: Bearer.")
         granted = self._verify(token.strip(), now_s)
         if granted is None:
             return _unauthorized("INVALID_TOKEN", "The token is not valid, or not valid now.")
-        return granted
+        request.grant = granted
+        return None
 
     def _verify(self, token: bytes, now_s: float) -> Grant | None:
         """Verify a token; one that was good a moment ago is good until it expires."""

@@ -18,8 +18,9 @@ MIN_BYTES = 1024
 """Smaller answers are not worth it."""
 
 _MAX_RATIO = 1000
-_MIN_RATIO_BYTES = 64 * 1024  # below this much output, no ratio is suspicious
+_MIN_RATIO_BYTES = 2**20  # below this much output, no ratio is suspicious
 _STEP = 64 * 1024
+_ZSTD_STEP = 64  # of input: the decompressor has no limit on output, and 4 bytes can become 128 KiB
 
 # Fast levels: the aim is to save bytes at a rate that does not slow the reader down.
 _COMPRESSORS: dict[bytes, Callable[[bytes], bytes]] = {
@@ -91,21 +92,28 @@ def _deflate(body: bytes, window: int) -> bytes:
     return compressor.compress(body) + compressor.flush()
 
 
-def _inflate(body: bytes, window: int) -> Iterator[bytes]:
-    decompressor = zlib.decompressobj(wbits=window)
+def _pieces(decompressor: "zlib._Decompress", body: bytes) -> Iterator[bytes]:
     while not decompressor.eof:
         piece = decompressor.decompress(body, _STEP)
         body = decompressor.unconsumed_tail
         if not piece and not body and not decompressor.eof:
             raise EOFError
         yield piece
-    if decompressor.unused_data:
-        raise zlib.error
+
+
+def _gunzip(body: bytes) -> Iterator[bytes]:
+    while body:  # one member after the other
+        decompressor = zlib.decompressobj(wbits=31)
+        yield from _pieces(decompressor, body)
+        body = decompressor.unused_data
 
 
 def _inflate_deflate(body: bytes) -> Iterator[bytes]:
     # "deflate" means the zlib format, but some clients send it raw; the first byte tells them apart.
-    yield from _inflate(body, 15 if body[:1] and body[0] & 0x0F == 8 else -15)
+    decompressor = zlib.decompressobj(wbits=15 if body[0] & 0x0F == 8 else -15)
+    yield from _pieces(decompressor, body)
+    if decompressor.unused_data:
+        raise zlib.error
 
 
 def _unbrotli(body: bytes) -> Iterator[bytes]:
@@ -119,13 +127,19 @@ def _unbrotli(body: bytes) -> Iterator[bytes]:
 
 
 def _unzstd(body: bytes) -> Iterator[bytes]:
-    with zstandard.ZstdDecompressor(max_window_size=2**23).stream_reader(body) as reader:
-        while piece := reader.read(_STEP):
-            yield piece
+    at = 0
+    while at < len(body):  # one frame after the other
+        frame = zstandard.ZstdDecompressor(max_window_size=2**23).decompressobj()
+        while not frame.eof:
+            if at >= len(body):
+                raise EOFError
+            yield frame.decompress(body[at : at + _ZSTD_STEP])
+            at += _ZSTD_STEP
+        at = min(at, len(body)) - len(frame.unused_data)
 
 
 _DECOMPRESSORS: dict[bytes, Callable[[bytes], Iterator[bytes]]] = {
-    b"gzip": lambda body: _inflate(body, 31),
+    b"gzip": _gunzip,
     b"deflate": _inflate_deflate,
     b"br": _unbrotli,
     b"zstd": _unzstd,

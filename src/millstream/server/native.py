@@ -330,6 +330,8 @@ class Connection(asyncio.Protocol):
         request = self._answering
         if request is None or self._closing:
             return
+        if reply.status >= 400:
+            self._server.routes.metrics.count(reply.status)
         has_body = request.method != b"HEAD"
         common = self._server.common_headers(request.headers)
         head = encode_head(reply, common, has_body=has_body, keep_alive=self._keep_alive)

@@ -15,7 +15,7 @@ import msgspec
 from millstream.protocol import caching, headers, replies, streams
 from millstream.protocol.errors import MalformedError, RequestError
 from millstream.protocol.names import control_path, is_reserved, parse_name
-from millstream.protocol.offsets import NOW, format_offset
+from millstream.protocol.offsets import NOW
 from millstream.protocol.queries import Query
 from millstream.protocol.reads import Chunk
 from millstream.protocol.replies import Reply, problem, reply_to
@@ -25,11 +25,13 @@ from millstream.protocol.streams import Stream
 from millstream.server import compression, cors
 from millstream.server.auth import Auth, refuse
 from millstream.server.compression import MIN_BYTES
-from millstream.server.grants import Action, Grant
+from millstream.server.control import Control
+from millstream.server.grants import Action
 from millstream.server.http import Answer, Request
 from millstream.server.live import Caller, EventFeed, Live, LongPoll
+from millstream.server.metrics import Metrics
 from millstream.server.settings import Settings
-from millstream.store.base import Created, Deleted, Head, Page, Read, Store
+from millstream.store.base import Appended, Created, Deleted, Head, Read, Store
 from millstream.store.pending import Pending, when
 
 STREAM_ROOTS = ("/", "/v1/stream/")
@@ -43,7 +45,6 @@ _ACTIONS = {
     b"DELETE": Action.WRITE,
 }
 _COMPRESS_IN_THREAD_BYTES = 64 * 1024
-_MAX_PAGE = 1000
 
 _log = logging.getLogger("millstream")
 
@@ -57,6 +58,12 @@ class Routes:
         self.auth = auth
         self.live = Live(store, settings, clock_ms)
         self.cors = cors.Cors(settings.cors_origin)
+        self.metrics = Metrics()
+        self.metrics.watch("ds_poll_clients_num", "Long-polls that wait now.", lambda: len(self.live.polls))
+        self.metrics.watch(
+            "ds_sse_clients_num", "Event streams that are open now.", lambda: len(self.live.feeds)
+        )
+        self._controls = Control(store, self.live, auth, self.metrics, clock_ms)
         self._clock_ms = clock_ms
         self._methods: dict[bytes, Callable[[str, Request], Answer]] = {
             b"POST": self._append,
@@ -77,7 +84,8 @@ class Routes:
             if route is None:
                 return _method_not_allowed(cors.METHODS)
             if not self.auth.is_open and request.method != b"OPTIONS":
-                refusal = self._authorize(request, _ACTIONS[request.method], name)
+                refusal = self.auth.identify(request, self._clock_ms() / 1000)
+                refusal = refusal or refuse(request.grant, _ACTIONS[request.method], name)
                 if refusal is not None:
                     return refusal
             return route(name, request)
@@ -97,7 +105,13 @@ class Routes:
             refusal = replies.malformed(error)
             found = self.store.head(name, self._clock_ms())
             return when(found, lambda head: refusal if isinstance(head, Stream) else reply_to(head))
-        return when(self.store.append(name, append, self._clock_ms()), reply_to)
+        return when(self.store.append(name, append, self._clock_ms()), self._appended)
+
+    def _appended(self, decision: Appended) -> Reply:
+        if isinstance(decision, streams.Append):
+            self.metrics.appends += 1
+            self.metrics.appended_bytes += len(decision.data)
+        return reply_to(decision)
 
     def _create(self, name: str, request: Request) -> Answer:
         create = parse_create(request.headers, self._body(request))
@@ -116,6 +130,7 @@ class Routes:
         return when(self.store.create(name, create, self._clock_ms()), reply)
 
     def _read(self, name: str, request: Request) -> Answer:
+        self.metrics.reads += 1
         url = request.path + (b"?!" if request.has_credentials else b"?") + request.query
         recent = self.live.answers.find(url)
         if recent is not None and b"if-none-match" not in request.headers:
@@ -140,6 +155,8 @@ class Routes:
 
     def _live_read(self, name: str, request: Request, read: ReadRequest) -> Answer:
         sse = read.live is LiveMode.SSE
+        self.metrics.feeds += sse
+        self.metrics.polls += not sse
         now_ms = self._clock_ms()
         found = self.store.read(name, read, self.settings.max_chunk_bytes, now_ms, peek=sse)
         caller = Caller(request.grant.lasts_s(now_ms / 1000), request.has_credentials)
@@ -161,6 +178,7 @@ class Routes:
         return LongPoll(self.live, name, read, found, caller)
 
     def _head(self, name: str, request: Request) -> Answer:
+        self.metrics.reads += 1
         query = Query(request.query)
         if not (query.has(b"offset") or query.has(b"until") or query.has(b"limit")):
             return when(self.store.head(name, self._clock_ms()), _head_reply)
@@ -177,38 +195,15 @@ class Routes:
     # -- Control APIs ----------------------------------------------------------------------------
 
     def _control(self, name: str, request: Request) -> Answer:
-        paths = {control_path(name, root) for root in STREAM_ROOTS} - {None}
-        if paths != {"streams"}:
+        paths = [path for root in STREAM_ROOTS if (path := control_path(name, root)) is not None]
+        route = self._controls.find(paths[0]) if paths else None
+        if route is None:
             return problem(404, "NOT_FOUND", f"There is nothing at {name}.")
         if request.method == b"OPTIONS":
             return cors.preflight()
         if request.method not in (b"GET", b"HEAD"):
             return _method_not_allowed(b"GET, HEAD, OPTIONS")
-        if not self.auth.is_open:
-            refusal = self._identify(request)
-            if refusal is not None:
-                return refusal
-        return self._listing(request, Query(request.query))
-
-    def _listing(self, request: Request, query: Query) -> Answer:
-        limit = headers.parse_integer(query.one(b"limit") or b"100", "limit")
-        if not 1 <= limit <= _MAX_PAGE:
-            raise MalformedError("INVALID_LIMIT", f"limit is from 1 to {_MAX_PAGE}.")
-        prefix, glob, cursor = (_text(query, name) for name in (b"prefix", b"glob", b"cursor"))
-        found = self.store.listing(prefix, glob or None, cursor, limit, self._clock_ms())
-        return when(found, partial(_listing_reply, request.grant))
-
-    # -- Who may -----------------------------------------------------------------------------------
-
-    def _identify(self, request: Request) -> Reply | None:
-        granted = self.auth.grant(request.headers, self._clock_ms() / 1000)
-        if isinstance(granted, Reply):
-            return granted
-        request.grant = granted
-        return None
-
-    def _authorize(self, request: Request, action: Action, name: str) -> Reply | None:
-        return self._identify(request) or refuse(request.grant, action, name)
+        return route(request)
 
     # -- What requests share ---------------------------------------------------------------------
 
@@ -281,31 +276,3 @@ def _compressed(reply: Reply, accepted: bytes) -> Answer:
 
 def _method_not_allowed(allowed: bytes) -> Reply:
     return problem(405, "METHOD_NOT_ALLOWED", f"Allowed here: {allowed.decode()}.", [(b"allow", allowed)])
-
-
-def _text(query: Query, name: bytes) -> str:
-    try:
-        return (query.one(name) or b"").decode()
-    except UnicodeDecodeError:
-        raise MalformedError("INVALID_PARAMETER", f"{name.decode()} must be UTF-8.") from None
-
-
-def _listing_reply(grant: Grant, page: Page) -> Reply:
-    listed = [
-        {
-            "path": stream.name,
-            "contentType": stream.content_type.decode("latin-1"),
-            "tail": format_offset(stream.tail).decode(),
-            "closed": stream.closed,
-            "bytes": stream.tail - stream.base,
-            "createdMs": stream.created_ms,
-            "ttlSeconds": stream.lifetime.ttl_s,
-            "expiresMs": stream.deadline_ms,
-            "forkedFrom": stream.fork.source_name if stream.fork is not None else None,
-        }
-        for stream in page.streams
-        if grant.allows(Action.READ, stream.name)
-    ]
-    body = msgspec.json.encode({"streams": listed, "cursor": page.next_after})
-    content_type = (headers.CONTENT_TYPE, b"application/json")
-    return Reply(200, [content_type, (b"cache-control", caching.NO_STORE)], body)

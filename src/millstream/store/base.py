@@ -70,6 +70,11 @@ class Store(ABC):
     async def close(self) -> None:  # noqa: B027  nor to close
         """Finish what was begun and let go of everything."""
 
+    @property
+    def failure(self) -> str | None:
+        """Why the engine takes no more changes, if it does not."""
+        return None
+
     @abstractmethod
     def create(self, name: str, request: CreateRequest, now_ms: int) -> Eventually[Created]:
         """Create a stream or a fork, or say what is in the way."""

@@ -13,7 +13,8 @@ def run() -> None:
     except ModuleNotFoundError:
         sys.exit('The command line is an extra. Install it with: pip install "millstream[server]"')
 
-    from millstream.cli.conformance import conformance  # these need it, too
+    from millstream.cli.check import check  # these need it, too
+    from millstream.cli.conformance import conformance
     from millstream.cli.serve import serve
     from millstream.cli.token import token
 
@@ -22,9 +23,11 @@ def run() -> None:
         help="Durable streams for Python and Spark.",
         no_args_is_help=True,
         pretty_exceptions_enable=False,
+        rich_markup_mode=None,  # it cuts long names off at the width of a terminal
     )
     app.callback()(_root)
     app.command()(serve)
+    app.command()(check)
     app.command()(token)
     app.add_typer(conformance, name="conformance")
     app()

@@ -55,13 +55,15 @@ def _signature() -> inspect.Signature:
     ]
     for name, kind, default, rule in server_settings.fields():
         repeated = kind not in (str, int, float, bool)
+        text = kind in (str, int, float)  # numbers, too: the settings say what is wrong with them, once
         option = typer.Option(
             None,
             help=f"{rule.help} [{server_settings.VARIABLE_PREFIX}{name.upper()}]",
             show_default=str(", ".join(default) if repeated else default) or False,
+            metavar=f"<{kind.__name__}>" if text else None,
             rich_help_panel=None,
         )
-        annotation = (list[str] if repeated else kind) | None
+        annotation = (list[str] if repeated else str if text else kind) | None
         parameters.append(
             inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=annotation, default=option)
         )

@@ -15,6 +15,7 @@ import os
 from collections import deque
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
+from urllib.parse import quote, unquote_to_bytes
 
 from millstream.protocol import replies
 from millstream.protocol.errors import HeadersTooLargeError, RequestError, TooLargeError
@@ -97,7 +98,7 @@ class MillstreamApp:
                 found = answer
             if isinstance(found, Reply):
                 routes.metrics.count(found.status)
-                await _send_reply(send, found, common)
+                await _send_reply(send, found, common, has_body=scope["method"] != "HEAD")
             else:
                 await _Outlet(found, send, gone).run(common)
         finally:
@@ -164,8 +165,8 @@ def _request(scope: Scope, headers: dict[bytes, bytes], body: bytes) -> Request:
     mount = scope.get("root_path", "")
     path = scope.get("raw_path") or scope["path"].encode()
     path = path.partition(b"?")[0]
-    if mount and not path.startswith(mount.encode()):
-        path = mount.encode() + path  # servers differ in whether the path includes the mount
+    if mount and not unquote_to_bytes(path).startswith(mount.encode() + b"/"):
+        path = quote(mount).encode() + path  # servers differ in whether the path includes the mount
     method, query = scope["method"].encode(), scope.get("query_string", b"")
     return Request(method, path, query, headers, body, scope.get("scheme", "http").encode(), mount)
 
@@ -195,12 +196,14 @@ async def _body(receive: Receive, max_bytes: int) -> bytes | None:
             return b"".join(pieces)
 
 
-async def _send_reply(send: Send, reply: Reply, common: list[replies.Header]) -> None:
+async def _send_reply(
+    send: Send, reply: Reply, common: list[replies.Header], *, has_body: bool = True
+) -> None:
     headers = [*common, *reply.headers]
-    if reply.status not in (204, 304):
+    if has_body and reply.status not in (204, 304):
         headers.append((b"content-length", b"%d" % len(reply.body)))
     await send({"type": "http.response.start", "status": reply.status, "headers": headers})
-    await send({"type": "http.response.body", "body": reply.body})
+    await send({"type": "http.response.body", "body": reply.body if has_body else b""})
 
 
 async def _disconnected(receive: Receive) -> None:

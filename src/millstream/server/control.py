@@ -4,6 +4,7 @@ GET __ds/streams   the listing (rule X2); shows what the token may read
 GET __ds/metrics   for Prometheus; needs `admin` where tokens are asked for
 GET __ds/healthz   the process answers
 GET __ds/readyz    and it takes appends: it is not draining, and its disk has not failed
+GET __ds/ui        the web page (`pages`)
 """
 
 from collections.abc import Callable
@@ -22,6 +23,7 @@ from millstream.server.grants import Action, Grant
 from millstream.server.http import Answer, Request
 from millstream.server.live import Live
 from millstream.server.metrics import Metrics
+from millstream.server.pages import Pages
 from millstream.store.base import Page, Store
 from millstream.store.pending import when
 
@@ -41,6 +43,7 @@ class Control:
         self._auth = auth
         self._metrics = metrics
         self._clock_ms = clock_ms
+        self._pages = Pages(live.settings.path)
         self._routes: dict[str, Callable[[Request], Answer]] = {
             "streams": self._streams,
             "metrics": self._show_metrics,
@@ -50,7 +53,7 @@ class Control:
 
     def find(self, path: str) -> Callable[[Request], Answer] | None:
         """Find what answers at a path below `__ds`."""
-        return self._routes.get(path)
+        return self._routes.get(path) or self._pages.find(path)
 
     def _streams(self, request: Request) -> Answer:
         refusal = self._auth.identify(request, self._clock_ms() / 1000)

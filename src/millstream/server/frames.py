@@ -2,7 +2,7 @@
 
 A thousand readers of a stream are usually at the same position with the same cursor. The first one
 to be woken has the frame made; the others get the same bytes. Frames of a stream are forgotten when
-it changes.
+it changes, and when nobody watches it any more.
 
 Rules L4, L5, L7.
 """
@@ -20,6 +20,7 @@ MAX_EVENT_BYTES = 256 * 1024
 """Stored bytes in one data event, unless one message is larger: bounds what a slow reader holds."""
 
 _FRAMES_KEPT_PER_STREAM = 16
+_BYTES_KEPT_PER_STREAM = 512 * 1024
 
 
 class Frame:
@@ -63,24 +64,24 @@ class Frames:
 
     def next(self, name: str, position: int, cursor: int, now_ms: int) -> Eventually[Frame | None]:
         """Give the frame that follows a position; None when the stream is gone."""
-        kept = self._kept.get(name)
-        if kept is not None:
-            frame = kept.get((position, cursor))
-            if frame is not None:
-                return frame
+        frames = self._kept.setdefault(name, {})
+        known = frames.get((position, cursor))
+        if known is not None:
+            return known
 
         def keep(found: Read) -> Frame | None:
             if not isinstance(found, Chunk):
+                self.forget(name)
                 return None
             frame = make_frame(found, cursor)
-            frames = self._kept.setdefault(name, {})
-            if len(frames) >= _FRAMES_KEPT_PER_STREAM:
+            size = sum(len(kept.events) for kept in frames.values()) + len(frame.events)
+            if len(frames) >= _FRAMES_KEPT_PER_STREAM or size > _BYTES_KEPT_PER_STREAM:
                 frames.clear()
-            frames[position, cursor] = frame
+            frames[position, cursor] = frame  # if they were forgotten meanwhile, nobody looks here again
             return frame
 
         return when(self._store.read(name, ReadRequest(offset=position), MAX_EVENT_BYTES, now_ms), keep)
 
     def forget(self, name: str) -> None:
-        """Drop a stream's frames: it has changed."""
+        """Drop a stream's frames: it has changed, or nobody watches it."""
         self._kept.pop(name, None)

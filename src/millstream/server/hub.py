@@ -35,6 +35,10 @@ class Hub:
             if not readers:
                 del self._readers[name]
 
+    def is_watched(self, name: str) -> bool:
+        """Tell whether anybody waits for a stream."""
+        return name in self._readers
+
     def changed(self, name: str) -> None:
         """Take note that a stream has changed; its readers are woken at the end of this turn."""
         if name in self._readers:

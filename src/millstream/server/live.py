@@ -16,6 +16,7 @@ from typing import Protocol
 import msgspec
 
 from millstream.protocol import cursors, replies
+from millstream.protocol.offsets import NOW
 from millstream.protocol.reads import Chunk
 from millstream.protocol.replies import Reply
 from millstream.protocol.requests import ReadRequest
@@ -178,6 +179,8 @@ class EventFeed:
         self._sink = None
         self._live.feeds.discard(self)
         self._live.hub.unwatch(self._name, self)
+        if not self._live.hub.is_watched(self._name):
+            self._live.frames.forget(self._name)
 
     def _arrived(self, frame: Frame | None) -> None:
         self._busy = False
@@ -202,11 +205,12 @@ class EventFeed:
 class LongPoll(Pending[Reply | EventFeed]):
     """A reader at the tail that is answered at the next change, or after a while without one."""
 
-    __slots__ = ("_chunk", "_live", "_name", "_private", "_request", "_timer")
+    __slots__ = ("_at_tail", "_chunk", "_live", "_name", "_private", "_request", "_timer")
 
     def __init__(self, live: Live, name: str, request: ReadRequest, chunk: Chunk, caller: Caller) -> None:
         super().__init__(self._stop)
         self._private = caller.private
+        self._at_tail = request.offset == NOW
         self._live = live
         self._name = name
         self._chunk = chunk
@@ -237,7 +241,7 @@ class LongPoll(Pending[Reply | EventFeed]):
             self._answer(replies.reply_to(NotFound(self._name)))
         elif found.data:
             cursor = self._live.cursor_after(self._request.cursor)
-            self._answer(replies.read(found, cursor=cursor, private=self._private))
+            self._answer(replies.read(found, at_tail=self._at_tail, cursor=cursor, private=self._private))
         elif found.at_end:
             self._chunk = found
             self.give_up()

@@ -13,7 +13,7 @@ from functools import partial
 import msgspec
 
 from millstream.protocol import caching, headers, replies, streams
-from millstream.protocol.errors import MalformedError, RequestError
+from millstream.protocol.errors import RequestError
 from millstream.protocol.names import control_path, is_reserved, parse_name
 from millstream.protocol.offsets import NOW
 from millstream.protocol.queries import Query
@@ -30,6 +30,7 @@ from millstream.server.grants import Action
 from millstream.server.http import Answer, Request
 from millstream.server.live import Caller, EventFeed, Live, LongPoll
 from millstream.server.metrics import Metrics
+from millstream.server.pages import at_root
 from millstream.server.settings import Settings
 from millstream.store.base import Appended, Created, Deleted, Head, Read, Store
 from millstream.store.pending import Pending, when
@@ -77,7 +78,9 @@ class Routes:
     def handle(self, request: Request) -> Answer:
         """Answer a request; whatever goes wrong becomes a reply."""
         try:
-            name = self._name(request.path, request.mount)
+            name = self._unmounted(parse_name(request.path), request.mount)
+            if name == "/":
+                return at_root(request)
             if is_reserved(name, STREAM_ROOTS):
                 return self._control(name, request)
             route = self._methods.get(request.method)
@@ -143,15 +146,23 @@ class Routes:
 
     def _read_reply(self, name: str, request: Request, read: ReadRequest, url: bytes, found: Read) -> Answer:
         reply = _read_reply(request, read, found)
-        if reply.status != 200:
+        if len(reply.body) >= MIN_BYTES:
+            return self._coded(request, reply)
+        if reply.status == 200 and isinstance(found, Chunk) and not found.lifetime:
+            self.live.answers.keep(name, url, reply)
+        return reply
+
+    def _coded(self, request: Request, reply: Reply) -> Answer:
+        """Compress a reply if it is worth it, off the event loop when it is large."""
+        if len(reply.body) < MIN_BYTES or reply.status != 200 or not self.settings.compress:
             return reply
-        if len(reply.body) < MIN_BYTES:
-            if isinstance(found, Chunk) and not found.lifetime:
-                self.live.answers.keep(name, url, reply)
-            return reply
-        if not self.settings.compress:
-            return reply
-        return _compressed(reply, request.headers.get(b"accept-encoding", b""))
+        coding, fields = _choose_coding(request, reply)
+        if coding is None or len(reply.body) < _COMPRESS_IN_THREAD_BYTES:
+            return Reply(200, fields, compression.compress(reply.body, coding) if coding else reply.body)
+        pending: Pending[Reply | EventFeed] = Pending()
+        work = asyncio.get_running_loop().run_in_executor(None, compression.compress, reply.body, coding)
+        work.add_done_callback(lambda done: pending.settle(Reply(200, fields, done.result())))
+        return pending
 
     def _live_read(self, name: str, request: Request, read: ReadRequest) -> Answer:
         sse = read.live is LiveMode.SSE
@@ -160,17 +171,21 @@ class Routes:
         now_ms = self._clock_ms()
         found = self.store.read(name, read, self.settings.max_chunk_bytes, now_ms, peek=sse)
         caller = Caller(request.grant.lasts_s(now_ms / 1000), request.has_credentials)
-        return when(found, partial(self._feed if sse else self._long_poll, name, read, caller))
+        if sse:
+            return when(found, partial(self._feed, name, read, caller))
+        return when(when(found, partial(self._long_poll, name, read, caller)), partial(self._coded, request))
 
     def _feed(self, name: str, read: ReadRequest, caller: Caller, found: Read) -> Reply | EventFeed:
         if not isinstance(found, Chunk):
             return reply_to(found)
+        if found.lifetime.ttl_s is not None:  # its events may have been encoded before: then nobody reads
+            self.store.read(name, ReadRequest(offset=NOW), 1, self._clock_ms())
         return EventFeed(self.live, name, read, found, caller)
 
     def _long_poll(self, name: str, read: ReadRequest, caller: Caller, found: Read) -> Answer:
         if not isinstance(found, Chunk):
             return reply_to(found)
-        if found.data:
+        if found.data or (read.until is not None and found.end >= read.until):
             cursor = self.live.cursor_after(read.cursor)
             return replies.read(found, cursor=cursor, private=caller.private)
         if found.at_end:
@@ -184,7 +199,15 @@ class Routes:
             return when(self.store.head(name, self._clock_ms()), _head_reply)
         read = parse_read(query)
         found = self.store.read(name, read, self.settings.max_chunk_bytes, self._clock_ms(), peek=True)
-        return when(found, partial(_read_reply, request, read))
+
+        def reply(found: Read) -> Reply:
+            reply = _read_reply(request, read, found)
+            size = found.end - found.start if isinstance(found, Chunk) else 0
+            if size < MIN_BYTES or reply.status != 200 or not self.settings.compress:
+                return reply
+            return Reply(200, _choose_coding(request, reply)[1])
+
+        return when(found, reply)
 
     def _delete(self, name: str, _request: Request) -> Answer:
         def reply(decision: Deleted) -> Reply:
@@ -206,12 +229,6 @@ class Routes:
         return route(request)
 
     # -- What requests share ---------------------------------------------------------------------
-
-    def _name(self, raw_path: bytes, mount: str) -> str:
-        name = self._unmounted(parse_name(raw_path), mount)
-        if name == "/":
-            raise MalformedError("INVALID_NAME", "A stream needs a name: /chat/abc, for example.")
-        return name
 
     def _unmounted(self, name: str, mount: str) -> str:
         prefix = mount + self.settings.path
@@ -256,22 +273,17 @@ def _head_reply(found: Head) -> Reply:
     return replies.head(found) if isinstance(found, Stream) else reply_to(found)
 
 
-def _compressed(reply: Reply, accepted: bytes) -> Answer:
-    """Compress a reply as the client accepts it, off the event loop when it is large."""
+def _choose_coding(request: Request, reply: Reply) -> tuple[bytes | None, list[replies.Header]]:
+    """Choose how a reply is compressed, and give the headers that it has then."""
     fields = dict(reply.headers)
+    accepted = request.headers.get(b"accept-encoding", b"")
     coding = compression.choose(accepted, fields.get(headers.CONTENT_TYPE, b""))
-    varying = (b"vary", b"accept-encoding")
-    if coding is None:
-        return Reply(200, [*reply.headers, varying], reply.body)
-    if b"etag" in fields:
-        fields[b"etag"] = caching.encoded_tag(fields[b"etag"], coding)
-    coded = [*fields.items(), varying, (b"content-encoding", coding)]
-    if len(reply.body) < _COMPRESS_IN_THREAD_BYTES:
-        return Reply(200, coded, compression.compress(reply.body, coding))
-    pending: Pending[Reply | EventFeed] = Pending()
-    work = asyncio.get_running_loop().run_in_executor(None, compression.compress, reply.body, coding)
-    work.add_done_callback(lambda done: pending.settle(Reply(200, coded, done.result())))
-    return pending
+    fields[b"vary"] = b"accept-encoding"
+    if coding is not None:
+        fields[b"content-encoding"] = coding
+        if b"etag" in fields:
+            fields[b"etag"] = caching.encoded_tag(fields[b"etag"], coding)
+    return coding, [*fields.items()]
 
 
 def _method_not_allowed(allowed: bytes) -> Reply:

@@ -5,7 +5,9 @@ A field here is an option of `millstream serve` (`--long-poll-timeout-ms`), a va
 documentation. Where several are given, the option wins over the variable, the variable over the file.
 """
 
+import contextlib
 import dataclasses
+import math
 import tomllib
 import types
 import typing
@@ -118,7 +120,7 @@ def _read_file(config: Path) -> dict[str, Any]:
             content = tomllib.load(file)
     except OSError as error:
         raise SettingsError(f"--config: {config} cannot be read: {error.strerror}.") from None
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise SettingsError(f"--config: {config} is not valid TOML: {error}.") from None
     unknown = content.keys() - {name for name, *_ in fields()}
     if unknown:
@@ -140,17 +142,26 @@ def _check(value: Any, kind: Any, rule: Rule, where: str) -> Any:
 def _convert(value: Any, kind: Any, where: str) -> Any:
     if isinstance(kind, types.GenericAlias):  # tuple[str, ...]
         parts = value.split(",") if isinstance(value, str) else value
-        return tuple(str(part).strip() for part in parts)
-    if kind is bool and isinstance(value, str):
-        words = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
-        if value.lower() not in words:
+        if not isinstance(parts, list | tuple) or not all(isinstance(part, str) for part in parts):
+            raise SettingsError(f"{where}: {value!r} is not a list of texts.")
+        return tuple(part.strip() for part in parts)
+    if kind is bool:
+        if str(value).lower() not in _WORDS or not isinstance(value, str | bool):
             raise SettingsError(f"{where}: {value!r} is not true or false.")
-        return words[value.lower()]
-    if isinstance(value, kind) and (kind is bool or not isinstance(value, bool)):
-        return value
-    if isinstance(value, str) or (kind is float and isinstance(value, int)):
-        try:
-            return kind(value)
-        except ValueError:
-            pass
-    raise SettingsError(f"{where}: {value!r} is not {'a whole number' if kind is int else 'a number'}.")
+        return _WORDS[str(value).lower()]
+    accepted, expected = _EXPECTED[kind]
+    converted = None
+    if isinstance(value, accepted) and not isinstance(value, bool):
+        with contextlib.suppress(ValueError):
+            converted = kind(value)
+    if converted is None or (kind is float and not math.isfinite(converted)):
+        raise SettingsError(f"{where}: {value!r} is not {expected}.")
+    return converted
+
+
+_WORDS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
+_EXPECTED = {
+    str: (str, "text"),
+    int: (str | int, "a whole number"),
+    float: (str | int | float, "a number"),
+}

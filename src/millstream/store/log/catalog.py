@@ -8,6 +8,7 @@ import contextlib
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import quote
 
 import msgspec
 
@@ -61,7 +62,10 @@ NOBODY = Due(-1, -1, "")
 class Catalog:
     """The catalog's file; a path of `:memory:` keeps it in memory."""
 
-    def __init__(self, path: Path | str) -> None:
+    def __init__(self, path: Path | str, *, read_only: bool = False) -> None:
+        if read_only:
+            self._writer = self._reader = sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True)
+            return
         self._writer = _connect(path)
         self._writer.executescript(_SCHEMA)
         # A commit whose sync failed, or was cut short by the end of its process, can be read from the page

@@ -21,6 +21,7 @@ import msgspec
 from millstream.store.log.catalog import Catalog, Row
 from millstream.store.log.content import Unflushed, remove_files, write_unflushed
 from millstream.store.log.disk import Disk, SyncError
+from millstream.store.log.failpoints import reach
 from millstream.store.table import Kept
 
 APPLIED_LSN = "applied_lsn"
@@ -43,8 +44,11 @@ class Checkpoint(msgspec.Struct, frozen=True):
     def write(self, disk: Disk, catalog: Catalog) -> None:
         """Make it the state to recover from; the log must be durable up to its lsn."""
         write_unflushed(disk, self.unflushed)
+        reach("checkpoint.written")
         remove_files(disk, self.gone)
+        reach("checkpoint.removed")
         catalog.checkpoint(self.rows, self.gone, {APPLIED_LSN: self.lsn, NEXT_ID: self.next_id})
+        reach("checkpoint.committed")
 
 
 def may_pass(error: BaseException) -> bool:

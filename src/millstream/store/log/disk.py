@@ -137,7 +137,7 @@ class RealDisk:
     """A folder of this machine; `durable=False` leaves syncing to the operating system."""
 
     def __init__(self, folder: Path, *, durable: bool = True) -> None:
-        self._folder = folder
+        self.folder = folder
         self._durable = durable
         # A folder that is there may have been made by a process that was killed before it synced the
         # name; so what counts is what this process has synced.
@@ -148,37 +148,37 @@ class RealDisk:
     def open(self, name: str, *, create: bool = False) -> RealFile:
         """Open a file for reading and writing."""
         flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
-        return RealFile(os.open(self._folder / name, flags, 0o644), durable=self._durable)
+        return RealFile(os.open(self.folder / name, flags, 0o644), durable=self._durable)
 
     def names(self, folder: str) -> list[str]:
         """List a folder, sorted; one that does not exist is empty."""
         try:
-            return sorted(os.listdir(self._folder / folder))  # noqa: PTH208  names, not paths
+            return sorted(os.listdir(self.folder / folder))  # noqa: PTH208  names, not paths
         except FileNotFoundError:
             return []
 
     def rename(self, old: str, new: str) -> None:
         """Give a file another name; durable after `sync_folder`."""
-        (self._folder / old).rename(self._folder / new)
+        (self.folder / old).rename(self.folder / new)
 
     def remove(self, name: str) -> None:
         """Remove a file, if it is there; durable after `sync_folder`."""
         with contextlib.suppress(FileNotFoundError):
-            (self._folder / name).unlink()
+            (self.folder / name).unlink()
 
     def make_folder(self, name: str) -> None:
         """Make a folder and those above it, durably, where they are not there."""
         path = PurePath(name)
         for folder in (*reversed(path.parents), path):
             if folder not in self._made:
-                (self._folder / folder).mkdir(exist_ok=True)
+                (self.folder / folder).mkdir(exist_ok=True)
                 self.sync_folder(str(folder.parent))
                 self._made.add(folder)
 
     def sync_folder(self, name: str) -> None:
         """Make the names in a folder survive a power cut."""
         if self._durable:
-            sync_path(self._folder / name)
+            sync_path(self.folder / name)
 
     def sync_all(self) -> bool:
         """Sync the whole file system, where it tells whether that worked (Linux 5.8 and newer)."""

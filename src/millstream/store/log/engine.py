@@ -99,7 +99,8 @@ class LogStore(TableStore):
         self._full_since_ms = 0
         self._now_ms = 0
         self._jobs = 0
-        self._checkpointing = False
+        self._checkpointing = False  # from the picture on
+        self._writing = False  # when the log was durable up to it
         self._in_picture: dict[int, Kept] = {}
         self._checkpointed_ms = 0
         self._to_sweep: list[Kept] = []
@@ -150,6 +151,13 @@ class LogStore(TableStore):
     async def _jobs_done(self) -> None:
         while self._jobs:  # noqa: ASYNC110  once, at the end: not worth an event
             await asyncio.sleep(0.01)
+
+    @property
+    def failure(self) -> str | None:
+        """Why the engine takes no more changes, if it does not."""
+        if self._refusal is None:
+            return None
+        return "its disk is full" if isinstance(self._refusal, NoSpace) else "its disk failed"
 
     # -- The contract, where the disk may say no -------------------------------------------------
 
@@ -258,11 +266,12 @@ class LogStore(TableStore):
 
     def _commit_renewal(self, kept: Kept, now_ms: int) -> None:
         deadline_ms = kept.stream.deadline_ms
-        if (
-            self._refusal is None
-            and deadline_ms is not None
-            and deadline_ms - kept.logged_deadline_ms >= _RENEWAL_STEP_MS
-        ):
+        if deadline_ms is not None and deadline_ms - kept.logged_deadline_ms >= _RENEWAL_STEP_MS:
+            self._log_renewal(kept)
+
+    def _log_renewal(self, kept: Kept) -> None:
+        deadline_ms = kept.stream.deadline_ms
+        if self._refusal is None and deadline_ms is not None:
             kept.logged_deadline_ms = deadline_ms
             self._submit(RecordType.RENEW, kept, RenewMeta(deadline_ms))
 
@@ -335,7 +344,8 @@ class LogStore(TableStore):
         """Refuse changes; those that were decided and are not durable did not happen."""
         _log.warning("the disk is full: changes are refused until there is room")
         self._refusal = NoSpace()
-        if not self._in_picture:  # otherwise the checkpoint that is being written goes first
+        self._full_since_ms = _NEVER
+        if not self._writing:  # otherwise the checkpoint that is being written goes first
             self._take_back()
 
     def _take_back(self) -> None:
@@ -355,7 +365,6 @@ class LogStore(TableStore):
             self._full_since_ms = self._now_ms
             self._settle_all(NoSpace())
 
-        self._full_since_ms = _NEVER
         self._in_background(job, done)
 
     def _try_again(self) -> None:
@@ -428,13 +437,15 @@ class LogStore(TableStore):
         if refusal is not None:  # what it shows did not happen; nothing of it was written
             self._checkpointing, self._in_picture = False, {}
             return
+        self._writing = True
         self._in_background(
             lambda: picture.write(self._disk, self._catalog),
             lambda error: self._finish_checkpoint(picture, error),
         )
 
     def _finish_checkpoint(self, picture: Checkpoint, error: BaseException | None) -> None:
-        in_picture, self._in_picture, self._checkpointing = self._in_picture, {}, False
+        in_picture, self._in_picture = self._in_picture, {}
+        self._checkpointing = self._writing = False
         residents = self._residents
         if error is None:
             for kept, row in zip(picture.kept, picture.rows, strict=True):
@@ -467,7 +478,10 @@ class LogStore(TableStore):
             if kept.used:
                 kept.used = False
             elif self._is_idle(kept):
-                residents.evict(kept)
+                if kept.logged_deadline_ms == (kept.stream.deadline_ms or 0):
+                    residents.evict(kept)
+                else:  # the catalog must hear of it first
+                    self._log_renewal(kept)
         del self._to_sweep[-_SWEEP_STEP:]
         if len(self._deadlines) > 2 * len(residents.by_id) + _SWEEP_STEP:
             self._deadlines = [entry for entry in self._deadlines if entry[1] in residents.by_id]

@@ -26,6 +26,7 @@ import msgspec
 from millstream.store.base import StoreError
 from millstream.store.log import format
 from millstream.store.log.disk import Disk, File
+from millstream.store.log.failpoints import reach
 
 FOLDER = "wal"
 _SPARE = f"{FOLDER}/spare.tmp"
@@ -36,6 +37,11 @@ _RESERVE_BYTES = 2**20
 
 class DamagedError(StoreError):
     """The log or a file beside it is not what it must be; nothing was changed or deleted."""
+
+    def __init__(self, message: str, name: str = "", position: int = 0) -> None:
+        super().__init__(message)
+        self.name = name  # the segment that is damaged, if it is one, and from where on
+        self.position = position
 
 
 class Segment(msgspec.Struct):
@@ -89,6 +95,7 @@ class Log:
 
     def open_end(self) -> None:
         """Make the log ready to be written; call after `recover` has been read to its end."""
+        reach("recovery.read")
         self._disk.make_folder(FOLDER)
         self._disk.remove(_SPARE)
         self._spare = False
@@ -104,6 +111,7 @@ class Log:
         file.write([file.read(segment.end - segment.last_frame, segment.last_frame)], segment.last_frame)
         # Whatever lies behind the end is torn. It must not be mistaken for the future's past.
         file.truncate(segment.end)
+        reach("recovery.rewritten")
         file.sync()
         self._disk.sync_folder(FOLDER)
 
@@ -114,7 +122,9 @@ class Log:
         assert self._file is not None  # opened by open_end
         frame = format.encode_frame(self._segments[-1].salt, self.next_lsn, records)
         self._file.write([frame], self._position)
+        reach("log.written")
         self._file.sync()
+        reach("log.synced")
         self._position += len(frame)
         self.next_lsn += len(records)
 
@@ -148,7 +158,13 @@ class Log:
                 self._disk.rename(segment.name, _SPARE)
                 self._spare = True
         del self._segments[:count]
+        reach("segment.released")
         self._disk.sync_folder(FOLDER)
+
+    @property
+    def segments(self) -> list[Segment]:
+        """The segments that recovery found."""
+        return self._segments
 
     def close(self) -> None:
         """Let go of the current segment."""
@@ -163,8 +179,11 @@ class Log:
         try:
             file.write([format.encode_segment_header(segment.salt, segment.first_lsn)], 0)
             file.sync()
+            reach("segment.prepared")
             self._disk.rename(_SPARE, segment.name)
+            reach("segment.renamed")
             self._disk.sync_folder(FOLDER)
+            reach("segment.begun")
         except BaseException:
             file.close()
             raise
@@ -197,7 +216,7 @@ def read_segment(disk: Disk, segment: Segment, following: Segment | None) -> Ite
     data = _read(disk, name)
     header = format.decode_segment_header(data)
     if header is None or header[1] != segment.first_lsn:
-        raise DamagedError(f"{name}: damaged at byte 0: the segment's header is not valid.")
+        raise _damaged(name, 0, "the segment's header is not valid")
     segment.salt, segment.next_lsn = header
     segment.last_frame = segment.end = format.SEGMENT_HEADER_BYTES
     while (frame := format.decode_frame(data, segment.end, segment.salt)) is not None:
@@ -208,16 +227,19 @@ def read_segment(disk: Disk, segment: Segment, following: Segment | None) -> Ite
         try:
             yield from format.records_of(frame)
         except (ValueError, msgspec.DecodeError) as error:
-            raise DamagedError(f"{name}: the frame at byte {segment.end} cannot be read: {error}.") from None
+            raise _damaged(name, segment.end, f"the frame cannot be read: {error}") from None
         segment.next_lsn += frame.count
         segment.last_frame, segment.end = segment.end, frame.end
     if following is not None and following.first_lsn != segment.next_lsn:
-        raise DamagedError(
-            f"{name}: damaged at byte {segment.end}: record {segment.next_lsn} must come next, "
-            f"but {following.name} follows."
+        raise _damaged(
+            name, segment.end, f"record {segment.next_lsn} must come next, but {following.name} does"
         )
     if following is None and format.find_frame(data, segment.end, segment.salt) is not None:
-        raise DamagedError(f"{name}: damaged at byte {segment.end}: whole frames follow a broken one.")
+        raise _damaged(name, segment.end, "whole frames follow a broken one")
+
+
+def _damaged(name: str, position: int, why: str) -> DamagedError:
+    return DamagedError(f"{name}: damaged at byte {position}: {why}.", name, position)
 
 
 def _first_needed(segments: list[Segment], applied_lsn: int) -> int:

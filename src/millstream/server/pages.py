@@ -1,0 +1,81 @@
+"""The web page: its files, read once, and the way to it.
+
+GET __ds/ui          the page
+GET __ds/ui/<file>   its modules and styles
+GET /                sends a browser there; to anybody else it says that a stream needs a name
+
+The files are public: what a page may show, the server decides for each request that it makes. The
+policy below lets it load and call nothing but this server, and run no script that is not a file here.
+"""
+
+import hashlib
+import html
+from collections.abc import Callable
+from importlib.resources import files
+from typing import Final
+
+from millstream.protocol import caching, headers
+from millstream.protocol.errors import MalformedError
+from millstream.protocol.names import parse_name
+from millstream.protocol.replies import Header, Reply
+from millstream.server.http import Answer, Request
+
+_TYPES: Final = {
+    ".html": b"text/html; charset=utf-8",
+    ".js": b"text/javascript; charset=utf-8",
+    ".css": b"text/css; charset=utf-8",
+    ".svg": b"image/svg+xml",
+}
+_POLICY: Final[list[Header]] = [
+    (
+        b"content-security-policy",
+        b"default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
+        b"base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    ),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cache-control", b"no-cache"),
+]
+_INDEX = "index.html"
+_HERE: Final = b"{{here}}"
+"""Stands in the page for the path at which the server sees it; the rest of its URL is a mount or a proxy's."""
+
+
+class Pages:
+    """The files of the page, and what answers for them."""
+
+    def __init__(self, stream_path: str) -> None:
+        self._stream_path = stream_path
+        self._files: dict[str, tuple[bytes, bytes]] = {}
+        for file in files("millstream.server").joinpath("web").iterdir():
+            content_type = _TYPES.get("." + file.name.rpartition(".")[2])
+            if content_type is not None:
+                self._files[file.name] = content_type, file.read_bytes()
+
+    def find(self, path: str) -> Callable[[Request], Answer] | None:
+        """Find what answers at a path below `__ds`; only names of files that are there do."""
+        if path == "ui":
+            return self._index
+        folder, _, name = path.partition("/")
+        if folder != "ui" or name not in self._files or name == _INDEX:
+            return None
+        return lambda request: _answer(request, *self._files[name])
+
+    def _index(self, request: Request) -> Reply:
+        content_type, template = self._files[_INDEX]
+        here = parse_name(request.path)[len(request.mount + self._stream_path) :]
+        return _answer(request, content_type, template.replace(_HERE, html.escape(here).encode()))
+
+
+def at_root(request: Request) -> Reply:
+    """Answer where there is no stream: a browser is sent to the page."""
+    if request.method in (b"GET", b"HEAD") and b"text/html" in request.headers.get(b"accept", b""):
+        return Reply(302, [(b"location", b"__ds/ui"), (b"cache-control", caching.NO_STORE)])
+    raise MalformedError("INVALID_NAME", "A stream needs a name: /chat/abc, for example.")
+
+
+def _answer(request: Request, content_type: bytes, content: bytes) -> Reply:
+    tag = b'"%b"' % hashlib.sha256(content).hexdigest()[:16].encode()
+    fields = [(headers.CONTENT_TYPE, content_type), (b"etag", tag), *_POLICY]
+    if caching.matches(request.headers.get(b"if-none-match", b""), tag):
+        return Reply(304, fields)
+    return Reply(200, fields, content)

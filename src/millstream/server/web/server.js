@@ -1,0 +1,68 @@
+// The server as the page sees it: where it is, the token that it is sent, and its refusals in words.
+
+const here = document.querySelector('meta[name="millstream-here"]').content;
+const mount = location.pathname.endsWith(here) ? location.pathname.slice(0, -here.length) : "";
+const TOKEN = "millstream-token";
+
+export function streamPath(name) {
+  return mount + name.split("/").map(encodeURIComponent).join("/");
+}
+
+export function streamUrl(name, query = {}) {
+  return withQuery(location.origin + streamPath(name), query);
+}
+
+export function controlUrl(path, query = {}) {
+  return withQuery(`${location.origin}${mount}/__ds/${path}`, query);
+}
+
+function withQuery(url, query) {
+  const given = Object.entries(query).filter(([, value]) => value !== null && value !== "");
+  return given.length ? `${url}?${new URLSearchParams(given)}` : url;
+}
+
+export const token = {
+  get: () => sessionStorage.getItem(TOKEN) ?? "",
+  set(value) {
+    if (value) sessionStorage.setItem(TOKEN, value);
+    else sessionStorage.removeItem(TOKEN);
+    window.dispatchEvent(new Event("token"));
+  },
+};
+
+/** A request that was refused, or that did not arrive (status 0). */
+export class Problem extends Error {
+  constructor(status, words, retryAfterS = 0) {
+    super(words);
+    this.status = status;
+    this.retryAfterS = retryAfterS;
+  }
+
+  /** Whether the same request may do better in a while. */
+  get passes() {
+    return this.status === 0 || this.status === 408 || this.status === 429 || this.status >= 500;
+  }
+
+  get wantsToken() {
+    return this.status === 401;
+  }
+}
+
+export async function ask(url, { method = "GET", headers = {}, body, signal } = {}) {
+  const sent = token.get() ? { ...headers, Authorization: `Bearer ${token.get()}` } : headers;
+  let response;
+  try {
+    response = await fetch(url, { method, headers: sent, body, signal, cache: "no-store", credentials: "omit" });
+  } catch (error) {
+    if (signal?.aborted) throw error;
+    throw new Problem(0, "The server cannot be reached.");
+  }
+  if (!response.ok) throw await refusal(response);
+  return response;
+}
+
+async function refusal(response) {
+  const said = await response.json().catch(() => ({}));
+  const words = typeof said.detail === "string" ? said.detail : `The server answered ${response.status}.`;
+  return new Problem(response.status, words, Number(response.headers.get("Retry-After")) || 0);
+}

@@ -1,0 +1,147 @@
+// A live read that does not give up: events over fetch, resumed by offset after every cut.
+//
+//   connecting --> catching-up --> live --> ended       the stream is closed, and all of it was read
+//        ^              |           |
+//        +--- waiting <-+-----------+                   the connection was cut: go on at the last offset
+//        failed                                         refused: no such stream, no right to read it
+//
+// Data counts only once its control event has said where it ends, so a cut loses and doubles nothing.
+// EventSource cannot send a token, so it is not used.
+
+import { EventParser } from "./sse.js";
+import { Problem, ask, streamUrl } from "./server.js";
+
+const SILENCE_MS = 45_000; // the server says something every 15 s
+const FIRST_WAIT_MS = 200;
+const LONGEST_WAIT_MS = 5_000;
+const SLICE_MS = 12; // work at most this long before the browser may draw
+
+export class Tail {
+  #name;
+  #on;
+  #cursor = null;
+  #stop = new AbortController();
+  #isEnded = false;
+
+  /** `on` has batch({data, start, end, upToDate, encoding}), state(word, detail) and restarted(). */
+  constructor(name, offset, on) {
+    this.#name = name;
+    this.offset = offset;
+    this.#on = on;
+    this.#run();
+  }
+
+  stop() {
+    this.#stop.abort();
+  }
+
+  async #run() {
+    const stop = this.#stop.signal;
+    let failures = 0;
+    this.#tell("connecting");
+    while (!stop.aborted) {
+      const begun = performance.now();
+      let wait = 0;
+      try {
+        await this.#read();
+        if (this.#isEnded) return;
+        // An event stream ends after a minute. One that ends at once would have us spin.
+        failures = performance.now() - begun > 1000 ? 0 : failures + 1;
+      } catch (error) {
+        if (stop.aborted) return;
+        if (error instanceof Problem && !error.passes) return this.#tell("failed", error);
+        failures = this.#heard ? 1 : failures + 1;
+        wait = error.retryAfterS ?? 0;
+      }
+      if (stop.aborted) return;
+      if (failures) {
+        const waitMs = Math.max(wait * 1000, Math.min(LONGEST_WAIT_MS, FIRST_WAIT_MS * 2 ** (failures - 1)));
+        this.#tell("waiting");
+        await pause(waitMs * (0.75 + Math.random() / 2), stop);
+      }
+    }
+  }
+
+  #heard = false;
+
+  async #read() {
+    this.#heard = false;
+    const connection = new AbortController();
+    const signal = AbortSignal.any([connection.signal, this.#stop.signal]);
+    let heardMs = performance.now();
+    const watch = setInterval(() => {
+      if (performance.now() - heardMs > SILENCE_MS) connection.abort();
+    }, 5000);
+    try {
+      const query = { offset: this.offset, live: "sse", cursor: this.#cursor };
+      const response = await ask(streamUrl(this.#name, query), { signal });
+      const encoding = response.headers.get("Stream-SSE-Data-Encoding");
+      const parser = new EventParser();
+      const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+      let data = null;
+      let sliceMs = performance.now();
+      for (;;) {
+        const { value, done } = await reader.read();
+        if (done || this.#stop.signal.aborted) return;
+        heardMs = performance.now();
+        for (const event of parser.feed(value)) {
+          if (event.type === "data") data = event.data;
+          else if (event.type === "control") {
+            if (this.#control(JSON.parse(event.data), data, encoding)) return;
+            data = null;
+          }
+        }
+        if (performance.now() - sliceMs > SLICE_MS) {
+          await new Promise((resume) => setTimeout(resume));
+          sliceMs = performance.now();
+        }
+      }
+    } finally {
+      clearInterval(watch);
+      connection.abort();
+    }
+  }
+
+  /** Take what a control event says; true when there is nothing more to read here. */
+  #control(control, data, encoding) {
+    const start = this.offset;
+    const end = control.streamNextOffset;
+    if (!this.#heard && start.includes("_") && end < start) {
+      // It ends before where we were: another stream has been made in its place.
+      this.offset = "-1";
+      this.#cursor = null;
+      this.#on.restarted();
+      return true;
+    }
+    this.#heard = true;
+    this.offset = end;
+    this.#cursor = control.streamCursor ?? null;
+    const upToDate = Boolean(control.upToDate);
+    this.#on.batch({ data, start, end, upToDate, encoding });
+    this.#isEnded = Boolean(control.streamClosed);
+    this.#tell(this.#isEnded ? "ended" : upToDate ? "live" : "catching-up");
+    return this.#isEnded;
+  }
+
+  #state = "";
+
+  #tell(state, detail) {
+    if (state === this.#state && !detail) return;
+    this.#state = state;
+    if (!this.#stop.signal.aborted) this.#on.state(state, detail);
+  }
+}
+
+function pause(ms, signal) {
+  return new Promise((resume) => {
+    const end = () => {
+      clearTimeout(timer);
+      window.removeEventListener("online", end);
+      signal.removeEventListener("abort", end);
+      resume();
+    };
+    const timer = setTimeout(end, ms);
+    window.addEventListener("online", end);
+    signal.addEventListener("abort", end);
+  });
+}

@@ -1,0 +1,84 @@
+// How an entry becomes a row: laid out JSON, the text as it is, or hex. Content only ever becomes text nodes.
+
+import { asBytes, asText } from "./contents.js";
+import { hexLines } from "./hex.js";
+import { layOut } from "./json.js";
+import { visible } from "./visible.js";
+import { count } from "./words.js";
+
+const FIRST_CUT = 2_000; // characters shown of a long entry, before somebody asks for more
+const NARROW = matchMedia("(max-width: 640px)");
+
+export const VIEWS = {
+  json: { pretty: "JSON", plain: "Raw", hex: "Hex" },
+  text: { plain: "Text", hex: "Hex" },
+  binary: { hex: "Hex", plain: "Text" },
+};
+
+export function rowOf(entry, view) {
+  const row = document.createElement("div");
+  row.className = "row";
+  const place = document.createElement("span");
+  place.className = "place";
+  place.textContent = entry.at === null ? "" : count(entry.at);
+  const what = document.createElement("span");
+  what.className = view === "hex" ? "what hex" : "what";
+  row.append(place, what);
+  const hidden = fill[view](what, entry, Math.max(entry.limit, FIRST_CUT));
+  if (hidden > 0) row.append(moreButton(hidden));
+  return row;
+}
+
+/** Show ten times as much of an entry. */
+export function showMore(entry) {
+  entry.limit = Math.max(entry.limit, FIRST_CUT) * 10;
+}
+
+function moreButton(hidden) {
+  const more = document.createElement("button");
+  more.type = "button";
+  more.className = "more link";
+  more.textContent = `Show more (${count(hidden)} characters hidden)`;
+  return more;
+}
+
+// Each gives the number of characters that it did not show.
+const fill = {
+  plain(what, entry, limit) {
+    const text = asText(entry);
+    what.textContent = visible(cut(text, limit));
+    return text.length - limit;
+  },
+
+  hex(what, entry, limit) {
+    const bytes = asBytes(entry);
+    what.textContent = hexLines(bytes.subarray(0, limit), entry.at, NARROW.matches ? 8 : 16);
+    return bytes.length - limit;
+  },
+
+  pretty(what, entry, limit) {
+    const { pieces, isWhole } = layOut(entry.text, limit);
+    let left = limit * 2; // laying out adds spaces
+    let shown = 0;
+    for (const [kind, text] of pieces) {
+      const part = visible(cut(text, left));
+      if (kind === "") what.append(part);
+      else {
+        const span = document.createElement("span");
+        span.className = kind;
+        span.textContent = part;
+        what.append(span);
+      }
+      left -= part.length;
+      shown += Math.min(text.length, part.length);
+      if (left <= 0) break;
+    }
+    return isWhole && left > 0 ? 0 : Math.max(1, entry.text.length - shown);
+  },
+};
+
+function cut(text, length) {
+  if (text.length <= length) return text;
+  const splitsPair = (text.charCodeAt(length - 1) & 0xfc00) === 0xd800;
+  return text.slice(0, splitsPair ? length - 1 : length);
+}

@@ -1,0 +1,29 @@
+// Numbers and times as people read them.
+
+const plain = new Intl.NumberFormat("en");
+const short = new Intl.NumberFormat("en", { maximumSignificantDigits: 3 });
+
+export const count = (number) => plain.format(number);
+
+export function many(number, one, more = `${one}s`) {
+  return `${count(number)} ${number === 1 ? one : more}`;
+}
+
+export function bytes(number) {
+  const units = ["B", "KiB", "MiB", "GiB", "TiB"];
+  let at = 0;
+  let left = number;
+  for (; left >= 1024 && at < units.length - 1; at += 1) left /= 1024;
+  return `${short.format(left)} ${units[at]}`;
+}
+
+export function rate(number) {
+  if (number >= 1e6) return `${short.format(number / 1e6)}M`;
+  return number >= 1e4 ? `${short.format(number / 1e3)}k` : short.format(number);
+}
+
+export function moment(ms) {
+  const when = new Date(ms);
+  const day = when.toDateString() === new Date().toDateString() ? {} : { dateStyle: "medium" };
+  return new Intl.DateTimeFormat(undefined, { timeStyle: "medium", ...day }).format(when);
+}

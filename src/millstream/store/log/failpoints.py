@@ -1,0 +1,44 @@
+"""Failpoints: named places where a test can end the process, as a crash would.
+
+        MILLSTREAM_FAILPOINT=log.written:3      SIGKILL when `log.written` is reached for the third time
+
+The variable is looked at once. When it is not set, `reach` does nothing.
+"""
+
+import os
+import signal
+
+NAMES = (
+    "log.written",  # a frame is in the page cache, not on the disk
+    "log.synced",  # it is on the disk, nobody was told
+    "segment.prepared",  # the header of a new segment is on the disk, its name is not
+    "segment.renamed",  # the name may be or not
+    "segment.begun",  # the name is on the disk
+    "checkpoint.written",  # stream files are on the disk, files of the gone are still there
+    "checkpoint.removed",  # they are not; the catalog is the old one
+    "checkpoint.committed",  # the catalog is the new one, the log is not cut
+    "segment.released",  # old segments have other names or none, which may be on the disk or not
+    "recovery.read",  # all was read, nothing written
+    "recovery.rewritten",  # the last frame was written again, what is behind it is cut off, not synced
+)
+
+
+def _planned(text: str) -> tuple[str, int]:
+    name, _, count = text.partition(":")
+    if name not in NAMES:
+        raise ValueError(f"MILLSTREAM_FAILPOINT: there is no failpoint {name!r}.")
+    return name, int(count or 1)
+
+
+_name, _left = (
+    _planned(os.environ["MILLSTREAM_FAILPOINT"]) if "MILLSTREAM_FAILPOINT" in os.environ else ("", 0)
+)
+
+
+def reach(name: str) -> None:
+    """End the process here, if that was planned."""
+    global _left
+    if name == _name:
+        _left -= 1
+        if _left == 0:
+            os.kill(os.getpid(), signal.SIGKILL)

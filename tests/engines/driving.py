@@ -1,0 +1,206 @@
+"""An engine under test: opened, driven from plain test code, and closed.
+
+Every engine answers to the same suite. To add one, add a line to `ENGINES`: how to open it on a
+folder. Engines may answer at once or later; the driver waits for whatever they return, and `until`
+for what they do on their own. Time is what the test says it is.
+"""
+
+import asyncio
+import copy
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from millstream.protocol import json_frames
+from millstream.protocol.expiry import FOREVER, Lifetime
+from millstream.protocol.offsets import START
+from millstream.protocol.producers import Stamp
+from millstream.protocol.reads import Chunk
+from millstream.protocol.requests import AppendRequest, CreateRequest, ReadRequest
+from millstream.protocol.streams import Create, Stream
+from millstream.store.base import Appended, Created, Deleted, Head, Page, Read, Store
+from millstream.store.log.opening import FolderStore
+from millstream.store.memory import MemoryStore
+from millstream.store.pending import Eventually, settled
+
+ENGINES: dict[str, Callable[[Path], Store]] = {
+    "memory": lambda _folder: MemoryStore(),
+    "log": lambda folder: FolderStore(folder, durable=False),
+}
+SURVIVE_RESTART = {"log"}
+
+TEXT = b"text/plain"
+JSON = b"application/json"
+PATIENCE_S = 10.0
+
+T = TypeVar("T")
+
+
+class Engine:
+    """A store on an event loop of its own."""
+
+    def __init__(self, kind: str, folder: Path) -> None:
+        self.survives_restart = kind in SURVIVE_RESTART
+        self.now_ms = 1_000_000
+        self.changes: list[str] = []
+        self._open = lambda: ENGINES[kind](folder)
+        self._runner = asyncio.Runner()
+        self._start()
+
+    def _start(self) -> None:
+        self.store = self._open()
+        self.store.listener = self.changes.append
+        self._runner.run(self.store.open())
+
+    def __enter__(self) -> "Engine":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._runner.run(self.store.close())
+        self._runner.close()
+
+    def restart(self) -> None:
+        """Close the engine and open it again, if it is one that keeps what it has."""
+        if self.survives_restart:
+            self._runner.run(self.store.close())
+            self._start()
+
+    def wait(self, decision: Eventually[T]) -> T:
+        return self._runner.run(settled(decision))
+
+    def until(self, condition: Callable[[], bool]) -> None:
+        """Let the engine work until something is so."""
+        give_up_s = time.monotonic() + PATIENCE_S
+        while not condition():
+            assert time.monotonic() < give_up_s, "the engine did not get there"
+            self._runner.run(asyncio.sleep(0.001))
+
+    # -- The contract, with less to type ---------------------------------------------------------
+
+    def create(
+        self,
+        name: str,
+        body: bytes = b"",
+        *,
+        content_type: bytes | None = TEXT,
+        closed: bool = False,
+        lifetime: Lifetime = FOREVER,
+    ) -> Created:
+        request = CreateRequest(body=body, content_type=content_type, closed=closed, lifetime=lifetime)
+        return self._created(name, request)
+
+    def fork(
+        self,
+        name: str,
+        source: str,
+        offset: int | None = None,
+        sub_offset: int = 0,
+        *,
+        body: bytes = b"",
+        content_type: bytes | None = None,
+        closed: bool = False,
+        lifetime: Lifetime = FOREVER,
+    ) -> Created:
+        request = CreateRequest(body, content_type, closed, lifetime, source, offset, sub_offset)
+        return self._created(name, request)
+
+    def _created(self, name: str, request: CreateRequest) -> Created:
+        # An engine decides when it is asked, so a refusal by exception comes at once as well.
+        async def create() -> Created:
+            return await settled(self.store.create(name, request, self.now_ms))
+
+        return self._runner.run(create())
+
+    def append(
+        self,
+        name: str,
+        data: bytes = b"",
+        *,
+        content_type: bytes = TEXT,
+        closes: bool = False,
+        stamp: Stamp | None = None,
+        seq: bytes | None = None,
+    ) -> Appended:
+        if content_type == JSON and data:
+            data = json_frames.frame(data)
+        request = AppendRequest(data, content_type, closes, stamp, seq)
+
+        async def append() -> Appended:
+            return await settled(self.store.append(name, request, self.now_ms))
+
+        return self._runner.run(append())
+
+    def read(
+        self,
+        name: str,
+        offset: int = START,
+        *,
+        max_bytes: int = 2**20,
+        until: int | None = None,
+        limit: int | None = None,
+        peek: bool = False,
+    ) -> Read:
+        request = ReadRequest(offset=offset, until=until, limit=limit)
+
+        async def read() -> Read:
+            return await settled(self.store.read(name, request, max_bytes, self.now_ms, peek=peek))
+
+        return self._runner.run(read())
+
+    def head(self, name: str) -> Head:
+        async def head() -> Head:
+            return copy.copy(await settled(self.store.head(name, self.now_ms)))
+
+        return self._runner.run(head())
+
+    def delete(self, name: str) -> Deleted:
+        async def delete() -> Deleted:
+            return await settled(self.store.delete(name, self.now_ms))
+
+        return self._runner.run(delete())
+
+    def listing(
+        self, prefix: str = "", *, glob: str | None = None, after: str = "", limit: int = 100
+    ) -> Page:
+        async def listing() -> Page:
+            return await settled(self.store.listing(prefix, glob, after, limit, self.now_ms))
+
+        return self._runner.run(listing())
+
+    def expire(self) -> None:
+        async def expire() -> None:
+            self.store.expire(self.now_ms)
+
+        self._runner.run(expire())
+
+    # -- What tests ask most ---------------------------------------------------------------------
+
+    def chunk(self, name: str, offset: int = START, **bounds: int) -> Chunk:
+        """Read, where a read must succeed."""
+        found = self.read(name, offset, **bounds)
+        assert isinstance(found, Chunk), found
+        return found
+
+    def content(self, name: str) -> bytes:
+        """Read a whole stream."""
+        found = self.chunk(name)
+        assert found.up_to_date
+        return found.data
+
+    def stream(self, name: str) -> Stream:
+        """Describe a stream that must be there."""
+        found = self.head(name)
+        assert isinstance(found, Stream), found
+        return found
+
+    def names(self, prefix: str = "") -> list[str]:
+        return [stream.name for stream in self.listing(prefix).streams]
+
+
+def created(decision: Created) -> Stream:
+    """Give the stream that a creation must have made."""
+    assert isinstance(decision, Create), decision
+    return msgspec.structs.replace(decision.stream)

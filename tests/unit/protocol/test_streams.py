@@ -1,0 +1,447 @@
+"""What may happen to a stream: rules C1, C4, C5, A1 to A9, R2, F1, F2."""
+
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from millstream.protocol import streams
+from millstream.protocol.content import Kind, kind_of
+from millstream.protocol.errors import MalformedError
+from millstream.protocol.expiry import FOREVER, Lifetime
+from millstream.protocol.json_frames import frame
+from millstream.protocol.producers import BadStart, Fenced, Gap, Stamp
+from millstream.protocol.requests import AppendRequest, CreateRequest
+from millstream.protocol.streams import (
+    AlreadyClosed,
+    Append,
+    Closed,
+    ConfigMismatch,
+    Delete,
+    Duplicate,
+    Exists,
+    Fork,
+    ForkBeforeStart,
+    ForkBeyondTail,
+    ForkUnaligned,
+    NameInUse,
+    SeqRegressed,
+    SoftDeleted,
+    SourceDeleted,
+    Stream,
+    SubOffsetOvershoot,
+    TypeMismatch,
+)
+
+TEXT = b"text/plain"
+TAIL = 10
+LAST = Stamp(b"p", 3, 5)
+CLOSER = Stamp(b"closer", 0, 2)
+
+
+def stream(content_type: bytes = TEXT, **state: Any) -> Stream:
+    state = {"tail": TAIL, "created_ms": 0} | state
+    return Stream(id=1, name="/s", content_type=content_type, kind=kind_of(content_type), **state)
+
+
+def post(
+    data: bytes = b"",
+    *,
+    content_type: bytes = TEXT,
+    closes: bool = False,
+    stamp: tuple[bytes, int, int] | None = None,
+    seq: bytes | None = None,
+) -> AppendRequest:
+    return AppendRequest(data, content_type, closes, Stamp(*stamp) if stamp is not None else None, seq)
+
+
+OPEN = {"producers": {b"p": LAST}, "last_seq": b"b"}
+CLOSED = OPEN | {"closed": True}
+CLOSED_BY_PRODUCER = CLOSED | {"closed_by": CLOSER, "producers": {b"p": LAST, b"closer": CLOSER}}
+
+
+@pytest.mark.parametrize(
+    ("state", "request_", "plan"),
+    [
+        # An open stream takes data, closure, or both (A1, A4).
+        (OPEN, post(b"abc"), Append(b"abc", 13, False, None, None)),
+        (OPEN, post(b"abc", closes=True), Append(b"abc", 13, True, None, None)),
+        (OPEN, post(closes=True), Append(b"", 10, True, None, None)),
+        (OPEN, post(closes=True, content_type=b""), Append(b"", 10, True, None, None)),
+        (OPEN, post(closes=True, content_type=b"image/png"), Append(b"", 10, True, None, None)),
+        # The content type must match, and is asked before producer and seq (A2).
+        (OPEN, post(b"a", content_type=b"Text/Plain;x=1"), Append(b"a", 11, False, None, None)),
+        (OPEN, post(b"a", content_type=b"text/html"), TypeMismatch(TEXT, b"text/html")),
+        (OPEN, post(b"a", content_type=b"a/b", stamp=(b"p", 0, 0), seq=b"a"), TypeMismatch(TEXT, b"a/b")),
+        # The producer decides next (R2).
+        (OPEN, post(b"a", stamp=(b"p", 3, 6)), Append(b"a", 11, False, Stamp(b"p", 3, 6), None)),
+        (OPEN, post(b"a", stamp=(b"q", 7, 0)), Append(b"a", 11, False, Stamp(b"q", 7, 0), None)),
+        (OPEN, post(b"a", stamp=(b"p", 4, 0)), Append(b"a", 11, False, Stamp(b"p", 4, 0), None)),
+        (OPEN, post(b"a", stamp=(b"p", 3, 5)), Duplicate(TAIL, False, 3, 5)),
+        (OPEN, post(b"a", stamp=(b"p", 3, 1)), Duplicate(TAIL, False, 3, 5)),
+        (OPEN, post(b"a", stamp=(b"p", 2, 6)), Fenced(3)),
+        (OPEN, post(b"a", stamp=(b"p", 4, 1)), BadStart(1)),
+        (OPEN, post(b"a", stamp=(b"p", 3, 8)), Gap(6, 8)),
+        (OPEN, post(b"a", stamp=(b"q", 0, 1)), Gap(0, 1)),
+        (OPEN, post(closes=True, stamp=(b"p", 3, 6)), Append(b"", 10, True, Stamp(b"p", 3, 6), None)),
+        (OPEN, post(closes=True, stamp=(b"p", 3, 5)), Duplicate(TAIL, False, 3, 5)),
+        # Then Stream-Seq: bytewise, strictly rising, and only when nothing was refused before (A2, A9).
+        (OPEN, post(b"a", seq=b"c"), Append(b"a", 11, False, None, b"c")),
+        (OPEN, post(b"a", seq=b"b0"), Append(b"a", 11, False, None, b"b0")),
+        (OPEN, post(b"a", seq=b"b"), SeqRegressed(b"b", b"b")),
+        (OPEN, post(b"a", seq=b"B"), SeqRegressed(b"b", b"B")),
+        (OPEN, post(b"a", seq=b"a9"), SeqRegressed(b"b", b"a9")),
+        (OPEN, post(b"a", stamp=(b"p", 3, 5), seq=b"a"), Duplicate(TAIL, False, 3, 5)),
+        (OPEN, post(b"a", stamp=(b"p", 3, 9), seq=b"a"), Gap(6, 9)),
+        (OPEN, post(b"a", stamp=(b"p", 3, 6), seq=b"a"), SeqRegressed(b"b", b"a")),
+        (OPEN, post(closes=True, seq=b"a"), SeqRegressed(b"b", b"a")),
+        ({}, post(b"a", seq=b"\x00"), Append(b"a", 11, False, None, b"\x00")),
+        # A closed stream says so first (A2, A5).
+        (CLOSED, post(b"a"), Closed(TAIL)),
+        (CLOSED, post(b"a", closes=True), Closed(TAIL)),
+        (CLOSED, post(b"a", content_type=b"a/b"), Closed(TAIL)),
+        (CLOSED, post(b"a", seq=b"a"), Closed(TAIL)),
+        (CLOSED, post(b"a", stamp=(b"p", 3, 5)), Closed(TAIL)),
+        (CLOSED, post(b"a", stamp=(b"p", 2, 0)), Closed(TAIL)),
+        # Closing again is fine, unless another producer says so (A6).
+        (CLOSED, post(closes=True), AlreadyClosed(TAIL)),
+        (CLOSED, post(closes=True, seq=b"a"), AlreadyClosed(TAIL)),
+        (CLOSED_BY_PRODUCER, post(closes=True), AlreadyClosed(TAIL)),
+        (CLOSED_BY_PRODUCER, post(closes=True, stamp=(b"closer", 0, 2)), Duplicate(TAIL, True, 0, 2)),
+        (CLOSED_BY_PRODUCER, post(closes=True, stamp=(b"closer", 0, 1)), Closed(TAIL)),
+        (CLOSED_BY_PRODUCER, post(closes=True, stamp=(b"closer", 0, 3)), Closed(TAIL)),
+        (CLOSED_BY_PRODUCER, post(closes=True, stamp=(b"closer", 1, 0)), Closed(TAIL)),
+        (CLOSED_BY_PRODUCER, post(closes=True, stamp=(b"p", 3, 5)), Closed(TAIL)),
+        (CLOSED_BY_PRODUCER, post(closes=True, stamp=(b"p", 2, 0)), Fenced(3)),
+        (CLOSED_BY_PRODUCER, post(closes=True, stamp=(b"new", 0, 0)), Closed(TAIL)),
+        (CLOSED, post(closes=True, stamp=(b"p", 3, 6)), Closed(TAIL)),
+        # The tuple that closed it may come again, with whatever body (A7).
+        (CLOSED_BY_PRODUCER, post(b"x", closes=True, stamp=(b"closer", 0, 2)), Duplicate(TAIL, True, 0, 2)),
+        (CLOSED_BY_PRODUCER, post(b"x", stamp=(b"closer", 0, 2)), Duplicate(TAIL, True, 0, 2)),
+        (CLOSED_BY_PRODUCER, post(b"x", closes=True, stamp=(b"closer", 0, 3)), Closed(TAIL)),
+        (CLOSED_BY_PRODUCER, post(b"x", closes=True), Closed(TAIL)),
+    ],
+)
+def test_an_append_is_decided_in_the_order_of_the_rules(
+    state: dict[str, Any], request_: AppendRequest, plan: streams.AppendPlan
+) -> None:
+    """A2 to A9, R2."""
+    assert streams.plan_append(stream(**state), request_) == plan
+
+
+appends = st.builds(
+    post,
+    st.sampled_from([b"", b"x", b"yy"]),
+    content_type=st.sampled_from([TEXT, b"text/html"]),
+    closes=st.booleans(),
+    stamp=st.none() | st.tuples(st.sampled_from([b"p", b"q"]), st.integers(0, 2), st.integers(0, 3)),
+    seq=st.none() | st.sampled_from([b"a", b"b", b"c"]),
+)
+
+
+def apply(state: Stream, request: AppendRequest) -> streams.AppendPlan:
+    plan = streams.plan_append(state, request)
+    if isinstance(plan, Append):
+        streams.apply_append(state, plan, now_ms=0)
+    return plan
+
+
+@given(st.lists(appends, max_size=20))
+def test_a_plan_changes_nothing_and_a_refusal_repeats_itself(requests: list[AppendRequest]) -> None:
+    """R4."""
+    state = stream(tail=0)
+    for request in requests:
+        before = msgspec.structs.asdict(state)
+        first = streams.plan_append(state, request)
+        assert msgspec.structs.asdict(state) == before
+        assert apply(state, request) == first
+        if not isinstance(first, Append):
+            assert streams.plan_append(state, request) == first
+
+
+@given(st.lists(appends, max_size=20))
+def test_a_producers_retry_is_a_duplicate_or_refused_again(requests: list[AppendRequest]) -> None:
+    """R4, A7: an accepted stamped append that is sent again is recognised, whatever it did."""
+    state = stream(tail=0)
+    for request in requests:
+        plan = apply(state, request)
+        if isinstance(plan, Append) and request.stamp is not None:
+            assert isinstance(streams.plan_append(state, request), Duplicate)
+
+
+@given(st.lists(appends, max_size=20))
+def test_nothing_comes_after_the_end(requests: list[AppendRequest]) -> None:
+    """A5."""
+    state = stream(tail=0)
+    tail_at_close = None
+    for request in requests:
+        plan = apply(state, request)
+        assert state.closed or tail_at_close is None
+        if tail_at_close is None and state.closed:
+            tail_at_close = state.tail
+        elif tail_at_close is not None:
+            assert not isinstance(plan, Append)
+            assert state.tail == tail_at_close
+
+
+def test_an_append_renews_a_sliding_window_and_leaves_a_fixed_time() -> None:
+    """G8."""
+    sliding = stream(lifetime=Lifetime(ttl_s=10), deadline_ms=10_000)
+    fixed = stream(lifetime=Lifetime(expires_ms=10_000), deadline_ms=10_000)
+    for state in (sliding, fixed):
+        streams.apply_append(state, Append(b"a", 11, False, None, None), now_ms=5_000)
+    assert (sliding.deadline_ms, fixed.deadline_ms) == (15_000, 10_000)
+
+
+def test_a_stream_has_ended_at_its_deadline_not_before() -> None:
+    """F4."""
+    state = stream(deadline_ms=1000)
+    assert not state.expired(999)
+    assert state.expired(1000)
+    assert not stream().expired(2**60)
+
+
+# -- Creating ------------------------------------------------------------------------------------
+
+FORK = Fork(source_id=7, source_name="/source", offset=4, sub_offset=2, base=6)
+TTL = Lifetime(ttl_s=60)
+NOON = Lifetime(expires_at=b"2030-01-01T12:00:00Z", expires_ms=1_893_499_200_000)
+NOON_ELSEWHERE = Lifetime(expires_at=b"2030-01-01T13:00:00+01:00", expires_ms=1_893_499_200_000)
+
+
+def put(**wish: Any) -> CreateRequest:
+    return CreateRequest(**wish)
+
+
+def fork_put(**wish: Any) -> CreateRequest:
+    return CreateRequest(**({"forked_from": "/source", "fork_offset": 4, "fork_sub_offset": 2} | wish))
+
+
+SAME, OTHER = True, False
+OCTETS = {"content_type": b"application/octet-stream"}
+WITH_TTL = {"lifetime": TTL, "requested_lifetime": TTL}
+INHERITED_TTL = {"lifetime": TTL, "requested_lifetime": FOREVER}
+
+
+@pytest.mark.parametrize(
+    ("state", "request_", "what"),
+    [
+        ({}, put(content_type=TEXT), None),
+        ({}, put(content_type=b"TEXT/plain; charset=utf-8"), None),
+        ({}, put(content_type=TEXT, body=b"whatever"), None),
+        ({}, put(content_type=b"text/html"), "content type"),
+        ({}, put(), "content type"),
+        (OCTETS, put(), None),
+        ({}, put(content_type=TEXT, lifetime=TTL), "TTL or expiry"),
+        (WITH_TTL, put(content_type=TEXT, lifetime=TTL), None),
+        (WITH_TTL, put(content_type=TEXT), "TTL or expiry"),
+        (WITH_TTL, put(content_type=TEXT, lifetime=Lifetime(ttl_s=61)), "TTL or expiry"),
+        (WITH_TTL, put(content_type=TEXT, lifetime=NOON), "TTL or expiry"),
+        ({"requested_lifetime": NOON}, put(content_type=TEXT, lifetime=NOON_ELSEWHERE), None),
+        ({}, put(content_type=TEXT, closed=True), "closed flag"),
+        ({"closed": True}, put(content_type=TEXT), "closed flag"),
+        ({"closed": True}, put(content_type=TEXT, closed=True), None),
+        ({}, put(content_type=TEXT, forked_from="/source"), "fork source"),
+        ({"fork": FORK}, put(content_type=TEXT), "fork source"),
+        ({"fork": FORK}, fork_put(), None),
+        ({"fork": FORK}, fork_put(content_type=TEXT), None),
+        ({"fork": FORK}, fork_put(content_type=b"text/html"), "content type"),
+        ({"fork": FORK}, fork_put(forked_from="/other"), "fork source"),
+        ({"fork": FORK}, fork_put(fork_offset=5), "fork offset"),
+        ({"fork": FORK}, fork_put(fork_offset=None), None),
+        ({"fork": FORK}, fork_put(fork_sub_offset=0), "fork sub-offset"),
+        ({"fork": FORK} | INHERITED_TTL, fork_put(), None),
+        ({"fork": FORK} | INHERITED_TTL, fork_put(lifetime=TTL), "TTL or expiry"),
+    ],
+)
+def test_a_put_on_a_taken_name_wants_the_same_configuration(
+    state: dict[str, Any], request_: CreateRequest, what: str | None
+) -> None:
+    """C1."""
+    taken = stream(**state)
+    expected = Exists(taken) if what is None else ConfigMismatch("/s", what)
+    assert streams.plan_existing(taken, request_) == expected
+
+
+def test_the_name_of_a_soft_deleted_stream_stays_taken() -> None:
+    """F2."""
+    assert streams.plan_existing(stream(soft_deleted=True), put(content_type=TEXT)) == NameInUse("/s")
+
+
+@pytest.mark.parametrize(
+    ("request_", "content_type", "data"),
+    [
+        (put(), b"application/octet-stream", b""),
+        (put(content_type=b"Text/Plain; a=b", body=b"hi"), b"Text/Plain; a=b", b"hi"),
+        (put(content_type=b"application/json", body=b"[1, 2]"), b"application/json", b"1,2,"),
+        (put(content_type=b"application/json", body=b"[]"), b"application/json", b""),
+        (put(content_type=b"application/json"), b"application/json", b""),
+    ],
+)
+@pytest.mark.parametrize("closed", [False, True])
+def test_a_new_stream_begins_with_the_requests_body(
+    request_: CreateRequest, content_type: bytes, data: bytes, closed: bool
+) -> None:
+    """C4, C6."""
+    plan = streams.plan_create(5, "/new", msgspec.structs.replace(request_, closed=closed), now_ms=99)
+    created = plan.stream
+    assert plan.data == data
+    assert (created.id, created.name, created.created_ms) == (5, "/new", 99)
+    assert (created.content_type, created.tail, created.closed) == (content_type, len(data), closed)
+    assert (created.producers, created.last_seq, created.fork, created.deadline_ms) == (
+        None,
+        None,
+        None,
+        None,
+    )
+
+
+def test_a_body_that_is_not_json_creates_nothing() -> None:
+    """A3, C4."""
+    with pytest.raises(MalformedError):
+        streams.plan_create(1, "/new", put(content_type=b"application/json", body=b"{"), now_ms=0)
+
+
+@pytest.mark.parametrize(
+    ("lifetime", "deadline_ms"), [(FOREVER, None), (TTL, 61_000), (NOON, 1_893_499_200_000)]
+)
+def test_a_new_stream_knows_its_deadline(lifetime: Lifetime, deadline_ms: int | None) -> None:
+    """C3, F4."""
+    assert streams.plan_create(1, "/n", put(lifetime=lifetime), 1_000).stream.deadline_ms == deadline_ms
+
+
+# -- Forking -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("state", "wish", "earliest", "anchor"),
+    [
+        ({}, {}, 0, TAIL),
+        ({}, {"fork_offset": 0}, 0, 0),
+        ({}, {"fork_offset": 4}, 0, 4),
+        ({}, {"fork_offset": TAIL}, 0, TAIL),
+        ({}, {"fork_offset": TAIL + 1}, 0, ForkBeyondTail(TAIL)),
+        ({}, {"fork_offset": 3}, 4, ForkBeforeStart(4)),
+        ({}, {"fork_offset": 4}, 4, 4),
+        ({"closed": True}, {"fork_offset": 4}, 0, 4),
+        ({}, {"content_type": b"TEXT/plain"}, 0, TAIL),
+        ({}, {"content_type": b"text/html"}, 0, TypeMismatch(TEXT, b"text/html")),
+        ({"soft_deleted": True}, {"content_type": b"text/html"}, 0, SourceDeleted("/s")),
+    ],
+)
+def test_a_fork_begins_inside_its_source(
+    state: dict[str, Any], wish: dict[str, Any], earliest: int, anchor: object
+) -> None:
+    """F1, F2, O3, O4."""
+    request = CreateRequest(forked_from="/s", **wish)
+    assert streams.fork_anchor(stream(**state), request, earliest, OneAppend(b"")) == anchor
+
+
+class OneAppend:
+    """Content that came in one piece."""
+
+    def __init__(self, stored: bytes) -> None:
+        self._stored = stored
+
+    def bounds(self, position: int) -> tuple[int, int]:
+        assert 0 <= position < len(self._stored)
+        return 0, len(self._stored)
+
+    def fetch(self, start: int, end: int) -> bytes:
+        return self._stored[start:end]
+
+
+THREE = frame(b'[{"a":1}, 22, "3"]')
+
+
+def test_a_json_fork_begins_between_messages() -> None:
+    """F1, O3."""
+    source = stream(b"application/json", tail=len(THREE))
+    anchors = [
+        streams.fork_anchor(source, CreateRequest(forked_from="/s", fork_offset=offset), 0, OneAppend(THREE))
+        for offset in range(len(THREE) + 1)
+    ]
+    assert anchors == [at if at in (0, 8, 11, 15) else ForkUnaligned() for at in range(len(THREE) + 1)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "sub_offset", "next_append", "base"),
+    [
+        (Kind.TEXT, 0, b"", 100),
+        (Kind.TEXT, 0, b"abc", 100),
+        (Kind.TEXT, 1, b"abc", 101),
+        (Kind.TEXT, 3, b"abc", 103),
+        (Kind.TEXT, 4, b"abc", SubOffsetOvershoot(3)),
+        (Kind.TEXT, 1, b"", SubOffsetOvershoot(0)),
+        (Kind.BINARY, 2, b"\x00\xff", 102),
+        (Kind.JSON, 0, THREE, 100),
+        (Kind.JSON, 1, THREE, 108),
+        (Kind.JSON, 2, THREE, 111),
+        (Kind.JSON, 3, THREE, 115),
+        (Kind.JSON, 4, THREE, SubOffsetOvershoot(3)),
+        (Kind.JSON, 1, b"", SubOffsetOvershoot(0)),
+        (Kind.JSON, 1, b'"\\ud800",', 109),
+    ],
+)
+def test_a_sub_offset_counts_messages_on_json_and_bytes_elsewhere(
+    kind: Kind, sub_offset: int, next_append: bytes, base: object
+) -> None:
+    """F1."""
+    assert streams.fork_base(kind, 100, sub_offset, next_append) == base
+
+
+@pytest.mark.parametrize("requested", [FOREVER, Lifetime(ttl_s=5), NOON_ELSEWHERE])
+@pytest.mark.parametrize("inherited", [FOREVER, TTL, NOON])
+def test_a_forks_lifetime_is_its_own_or_its_sources(inherited: Lifetime, requested: Lifetime) -> None:
+    """F1, the table of 4.2: what was asked for, else what the source has."""
+    source = stream(lifetime=inherited, deadline_ms=inherited.deadline_ms(0))
+    plan = streams.plan_fork(2, "/f", source, 4, 6, fork_put(lifetime=requested), now_ms=7_000)
+    wanted = requested if requested is not FOREVER else inherited
+    assert plan.stream.lifetime == wanted
+    assert plan.stream.requested_lifetime == requested
+    assert plan.stream.deadline_ms == wanted.deadline_ms(7_000)
+
+
+def test_a_fork_is_an_open_stream_of_its_own() -> None:
+    """F1: it has its source's type and bytes, but not its closure, producers or seq."""
+    source = stream(**CLOSED_BY_PRODUCER)
+    fork = streams.plan_fork(2, "/f", source, 4, 6, fork_put(body=b"own"), now_ms=0).stream
+    assert (fork.content_type, fork.kind, fork.tail, fork.base) == (TEXT, Kind.TEXT, 9, 6)
+    assert (fork.closed, fork.closed_by, fork.producers, fork.last_seq) == (False, None, None, None)
+    assert fork.fork == Fork(source_id=1, source_name="/s", offset=4, sub_offset=2, base=6)
+    assert source.fork_count == 0  # counted by whoever commits the plan
+
+
+def test_a_fork_may_be_created_closed() -> None:
+    """C4, F1."""
+    assert streams.plan_fork(2, "/f", stream(), 4, 6, fork_put(closed=True), now_ms=0).stream.closed
+
+
+# -- Deleting ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("state", "plan"),
+    [({}, False), ({"closed": True}, False), ({"fork_count": 1}, True), ({"fork_count": 9}, True)],
+)
+def test_a_stream_with_forks_is_deleted_softly(state: dict[str, Any], plan: bool) -> None:
+    """F2."""
+    doomed = stream(**state)
+    assert streams.plan_delete(doomed) == Delete(doomed, soft=plan)
+
+
+def test_a_stream_is_deleted_once() -> None:
+    """F2."""
+    assert streams.plan_delete(stream(soft_deleted=True, fork_count=1)) == SoftDeleted("/s")
+
+
+@pytest.mark.parametrize(
+    ("soft_deleted", "fork_count", "goes"), [(True, 0, True), (True, 1, False), (False, 0, False)]
+)
+def test_a_source_goes_with_its_last_fork_if_it_was_deleted(
+    soft_deleted: bool, fork_count: int, goes: bool
+) -> None:
+    """F2."""
+    assert streams.releases_source(stream(soft_deleted=soft_deleted, fork_count=fork_count)) is goes

@@ -1,0 +1,173 @@
+"""Settings: where they come from, and what they may be."""
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from millstream.server.settings import Settings, SettingsError, fields, load
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    return tmp_path / "millstream.toml"
+
+
+def test_defaults_are_those_of_the_protocol() -> None:
+    """P4, L1, G1."""
+    settings = load({}, {})
+    assert settings == Settings()
+    assert (settings.host, settings.port) == ("127.0.0.1", 4437)
+    assert (settings.long_poll_timeout_ms, settings.sse_ttl_s) == (30_000, 60.0)
+    assert settings.max_chunk_bytes == 2**20
+    assert settings.cors_origin == ("*",)
+
+
+@pytest.mark.parametrize(
+    ("option", "variable", "file", "port"),
+    [
+        (1, "2", "3", 1),
+        (None, "2", "3", 2),
+        (None, None, "3", 3),
+        (None, None, None, 4437),
+        (1, None, "3", 1),
+        (0, "2", "3", 0),
+    ],
+)
+def test_the_option_wins_over_the_variable_and_that_over_the_file(
+    config: Path, option: int | None, variable: str | None, file: str | None, port: int
+) -> None:
+    config.write_text(f"port = {file}\n" if file else "")
+    variables = {"MILLSTREAM_PORT": variable} if variable else {}
+    assert load({"port": option}, variables, config).port == port
+
+
+def test_each_setting_can_be_given_in_each_way(config: Path) -> None:
+    """A value that is not the default, as text and as a TOML value."""
+    for name, kind, default, rule in fields():
+        value: Any
+        if kind is bool:
+            value = not default
+        elif kind in (int, float):
+            value = kind(default + 1)
+        elif kind is str:
+            value = next((choice for choice in rule.choices if choice != default), "/some/thing")
+        else:
+            value = ("https://a.example", "https://b.example")
+        beside = {"tls_cert": {"tls_key": "k"}, "tls_key": {"tls_cert": "c"}}.get(name, {})
+        text = ",".join(value) if isinstance(value, tuple) else str(value)
+        as_toml = {True: "true", False: "false"}.get(
+            value, repr(list(value) if kind not in (str, int, float, bool) else value)
+        )
+        config.write_text(f"{name} = {as_toml}\n")
+        ways = [
+            load({name: value} | beside, {}),
+            load(beside, {f"MILLSTREAM_{name.upper()}": text}),
+            load(beside, {}, config),
+        ]
+        assert [getattr(settings, name) for settings in ways] == [value] * 3, name
+
+
+@pytest.mark.parametrize("word", ["true", "TRUE", "1", "yes"])
+def test_a_switch_is_turned_on_by_a_word(word: str) -> None:
+    assert load({}, {"MILLSTREAM_TRUST_FORWARDED": word}).trust_forwarded is True
+    assert load({}, {"MILLSTREAM_COMPRESS": {"1": "0", "yes": "no"}.get(word, "false")}).compress is False
+
+
+def test_several_origins_are_given_by_commas_or_as_a_list(config: Path) -> None:
+    config.write_text('cors_origin = ["https://a.example", "https://b.example"]\n')
+    wanted = ("https://a.example", "https://b.example")
+    assert load({}, {}, config).cors_origin == wanted
+    assert load({}, {"MILLSTREAM_CORS_ORIGIN": "https://a.example, https://b.example"}).cors_origin == wanted
+    assert load({"cors_origin": []}, {}, config).cors_origin in (wanted, ())
+
+
+WRONG_VALUES = [
+    ("port", "x", "whole number"),
+    ("port", "", "whole number"),
+    ("port", "80.5", "whole number"),
+    ("port", "-1", "below"),
+    ("port", "65536", "above"),
+    ("long_poll_timeout_ms", "0", "below"),
+    ("long_poll_timeout_ms", "99999999", "above"),
+    ("sse_ttl_s", "soon", "number"),
+    ("sse_ttl_s", "0", "below"),
+    ("sse_ttl_s", "nan", "number"),
+    ("idle_timeout_s", "-inf", "number"),
+    ("max_body_bytes", "1e6", "whole number"),
+    ("store", "oracle", "not one of"),
+    ("durability", "maybe", "not one of"),
+    ("compress", "perhaps", "true or false"),
+    ("path", "v1/stream", "slash"),
+    ("path", "/v1/", "slash"),
+    ("tls_cert", "cert.pem", "tls_key"),
+    ("tls_key", "key.pem", "tls_cert"),
+]
+
+
+@pytest.mark.parametrize(("name", "text", "reason"), WRONG_VALUES)
+def test_a_wrong_value_is_named_with_its_place_and_reason(name: str, text: str, reason: str) -> None:
+    variable = f"MILLSTREAM_{name.upper()}"
+    with pytest.raises(SettingsError) as refused:
+        load({}, {variable: text})
+    message = str(refused.value)
+    assert reason in message
+    assert name in message.lower()
+    assert "\n" not in message
+    assert message.endswith(".")
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("port = 80.5", "whole number"),
+        ("port = true", "whole number"),
+        ("port = [80]", "whole number"),
+        ('port = "x"', "whole number"),
+        ("sse_ttl_s = false", "number"),
+        ("sse_ttl_s = nan", "number"),
+        ("host = 5", "text"),
+        ("host = true", "text"),
+        ("compress = 1", "true or false"),
+        ('compress = "perhaps"', "true or false"),
+        ("cors_origin = 5", "list of texts"),
+        ("cors_origin = [5]", "list of texts"),
+        ("port = 2030-01-01", "whole number"),
+        ("prot = 80", "unknown settings: prot"),
+        ("[server]\nport = 80", "unknown settings: server"),
+        ("port = ", "not valid TOML"),
+        ("port = 1\nport = 2", "not valid TOML"),
+    ],
+)
+def test_a_wrong_line_of_the_file_is_named_with_its_reason(config: Path, line: str, reason: str) -> None:
+    config.write_text(line + "\n")
+    with pytest.raises(SettingsError) as refused:
+        load({}, {}, config)
+    message = str(refused.value)
+    assert reason in message
+    assert str(config) in message
+    assert "\n" not in message
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    for config in (tmp_path / "missing.toml", tmp_path):
+        with pytest.raises(SettingsError, match="cannot be read") as refused:
+            load({}, {}, config)
+        assert str(config) in str(refused.value)
+
+
+def test_a_file_that_is_not_text_is_named(config: Path) -> None:
+    config.write_bytes(b"port = 1 # \xff\n")
+    with pytest.raises(SettingsError, match="not valid TOML"):
+        load({}, {}, config)
+
+
+def test_unknown_variables_are_ignored() -> None:
+    """Other programs have variables too, and so may other versions of this one."""
+    assert load({}, {"MILLSTREAM_COLOUR": "green", "PORT": "1"}) == Settings()
+
+
+def test_every_setting_says_what_it_is_for() -> None:
+    for field in dataclasses.fields(Settings):
+        assert field.metadata["rule"].help.endswith("."), field.name

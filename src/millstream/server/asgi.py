@@ -168,7 +168,8 @@ def _request(scope: Scope, headers: dict[bytes, bytes], body: bytes) -> Request:
     if mount and not unquote_to_bytes(path).startswith(mount.encode() + b"/"):
         path = quote(mount).encode() + path  # servers differ in whether the path includes the mount
     method, query = scope["method"].encode(), scope.get("query_string", b"")
-    return Request(method, path, query, headers, body, scope.get("scheme", "http").encode(), mount)
+    scheme, client = scope.get("scheme", "http").encode(), scope.get("client") or ("",)
+    return Request(method, path, query, headers, body, scheme, mount, client[0].encode())
 
 
 def _check_size(headers: dict[bytes, bytes], settings: Settings) -> None:

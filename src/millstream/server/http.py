@@ -12,7 +12,7 @@ Answer = Reply | EventFeed | Pending[Reply | EventFeed]
 class Request:
     """What a client sent."""
 
-    __slots__ = ("body", "grant", "headers", "method", "mount", "path", "query", "scheme")
+    __slots__ = ("body", "client", "grant", "headers", "method", "mount", "path", "query", "scheme")
 
     def __init__(
         self,
@@ -23,6 +23,7 @@ class Request:
         body: bytes,
         scheme: bytes = b"http",
         mount: str = "",
+        client: bytes = b"",
     ) -> None:
         self.method = method
         self.path = path
@@ -31,6 +32,7 @@ class Request:
         self.body = body
         self.scheme = scheme
         self.mount = mount
+        self.client = client
         self.grant = EVERYTHING
 
     @property

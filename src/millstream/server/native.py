@@ -15,7 +15,7 @@ A client that does not read its answers is not read from either.
 
 import asyncio
 import time
-from collections import deque
+from collections import Counter, deque
 from typing import Any, cast
 
 import httptools
@@ -51,9 +51,30 @@ class NativeServer:
         self.settings = routes.settings
         self.scheme = scheme
         self.connections: set[Connection] = set()
+        self._by_address: Counter[bytes] = Counter()
         self.draining = False
         self.now_s = 0.0  # good to a second, which is good enough for timeouts
         self._common: dict[bytes | None, bytes] = {}
+
+    def admit(self, connection: "Connection", address: bytes) -> Reply | None:
+        """Take in a connection; or say why it is one too many."""
+        settings = self.settings
+        refusal = None
+        if len(self.connections) >= settings.max_connections:
+            refusal = problem(503, "TOO_MANY_CONNECTIONS", "The server is full.", [(b"retry-after", b"1")])
+        elif 0 < settings.max_connections_per_address <= self._by_address[address]:
+            detail = f"More than {settings.max_connections_per_address} connections from one address."
+            refusal = problem(429, "TOO_MANY_CONNECTIONS", detail, [(b"retry-after", b"1")])
+        self.connections.add(connection)
+        self._by_address[address] += 1
+        return refusal
+
+    def dismiss(self, connection: "Connection", address: bytes) -> None:
+        """Let go of a connection that has ended."""
+        self.connections.discard(connection)
+        self._by_address[address] -= 1
+        if not self._by_address[address]:
+            del self._by_address[address]
 
     def common_headers(self, headers: dict[bytes, bytes]) -> bytes:
         """Give the encoded headers that every answer to this request has."""
@@ -82,6 +103,7 @@ class Connection(asyncio.Protocol):
     """One client's connection."""
 
     __slots__ = (
+        "_address",
         "_answering",
         "_body",
         "_body_bytes",
@@ -109,6 +131,7 @@ class Connection(asyncio.Protocol):
     )
 
     _transport: asyncio.Transport
+    _address: bytes
 
     def __init__(self, server: NativeServer, loop: asyncio.AbstractEventLoop) -> None:
         self._server = server
@@ -145,16 +168,15 @@ class Connection(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)
         self._transport.set_write_buffer_limits(high=_WRITE_BUFFER_BYTES)
         self._deadline_s = self._server.now_s + self._server.settings.header_timeout_s
-        if len(self._server.connections) >= self._server.settings.max_connections:
-            busy = problem(503, "TOO_MANY_CONNECTIONS", "The server is full.", [(b"retry-after", b"1")])
-            self._refusal = busy
-            self._refuse(busy)
-        self._server.connections.add(self)
+        self._address = str((transport.get_extra_info("peername") or ("",))[0]).encode()
+        self._refusal = self._server.admit(self, self._address)
+        if self._refusal is not None:
+            self._refuse(self._refusal)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Clean up: the client is gone."""
         self._closing = True
-        self._server.connections.discard(self)
+        self._server.dismiss(self, self._address)
         if self._waiting is not None:
             self._waiting.abandon()
         if self._feed is not None:
@@ -295,7 +317,8 @@ class Connection(asyncio.Protocol):
             path = _path_of(path)
         body = self._body[0] if len(self._body) == 1 else b"".join(self._body)
         parser = self._parser
-        request = Request(parser.get_method(), path, query, self._headers, body, self._server.scheme)
+        scheme, method = self._server.scheme, parser.get_method()
+        request = Request(method, path, query, self._headers, body, scheme, "", self._address)
         keep_alive = parser.should_keep_alive()
         self._begin()
         if self._answering is None and self.writable:

@@ -28,6 +28,7 @@ from millstream.server.compression import MIN_BYTES
 from millstream.server.control import Control
 from millstream.server.grants import Action
 from millstream.server.http import Answer, Request
+from millstream.server.limits import Limits
 from millstream.server.live import Caller, EventFeed, Live, LongPoll
 from millstream.server.metrics import Metrics
 from millstream.server.pages import at_root
@@ -65,6 +66,7 @@ class Routes:
             "ds_sse_clients_num", "Event streams that are open now.", lambda: len(self.live.feeds)
         )
         self._controls = Control(store, self.live, auth, self.metrics, clock_ms)
+        self._limits = Limits(settings)
         self._clock_ms = clock_ms
         self._methods: dict[bytes, Callable[[str, Request], Answer]] = {
             b"POST": self._append,
@@ -86,6 +88,8 @@ class Routes:
             route = self._methods.get(request.method)
             if route is None:
                 return _method_not_allowed(cors.METHODS)
+            if self._limits.are_on and (refusal := self._limits.check(request, self._clock_ms() / 1000)):
+                return refusal
             if not self.auth.is_open and request.method != b"OPTIONS":
                 refusal = self.auth.identify(request, self._clock_ms() / 1000)
                 refusal = refusal or refuse(request.grant, _ACTIONS[request.method], name)

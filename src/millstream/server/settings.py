@@ -67,6 +67,15 @@ class Settings:
     )
     max_header_bytes: int = _setting(32 * 2**10, "Most bytes of a request before its body.", minimum=1024)
     max_connections: int = _setting(16_384, "Most connections at once; more are answered 503.", minimum=1)
+    max_connections_per_address: int = _setting(
+        0, "Most connections at once from one address; 0 is no limit.", minimum=0
+    )
+    rate_per_address: float = _setting(
+        0.0, "Requests a second from one address; more are answered 429. 0 is no limit.", minimum=0
+    )
+    rate_per_token: float = _setting(
+        0.0, "Requests a second with one token; more are answered 429. 0 is no limit.", minimum=0
+    )
     header_timeout_s: float = _setting(10.0, "How long a client may take to send its headers.", minimum=0.1)
     body_timeout_s: float = _setting(30.0, "How long a request body may stall.", minimum=0.1)
     idle_timeout_s: float = _setting(75.0, "How long an idle connection is kept open.", minimum=0.1)

@@ -1,0 +1,26 @@
+// Finding an offset that lies at least so many bytes before the tail.
+//
+// Text and bytes may be cut anywhere. A JSON stream is read from a message's beginning only, and the server
+// alone knows where these are: it is walked with HEAD, whose answers say where each chunk ends.
+
+import { ask, streamUrl } from "./server.js";
+import { moved, position } from "./offsets.js";
+
+const MOST_STEPS = 256; // of a megabyte each, as the server is set up by default
+
+/** Give an offset to read from; null when the stream is too large to find one. */
+export async function before(name, about, kind, wantedBytes, signal) {
+  const tail = position(about.tail);
+  const base = tail - about.bytes;
+  if (about.bytes <= wantedBytes) return "-1";
+  if (kind !== "json") return moved(about.tail, Math.max(base, tail - wantedBytes));
+  let offset = "-1";
+  let found = "-1";
+  for (let step = 0; step < MOST_STEPS; step += 1) {
+    const answer = await ask(streamUrl(name, { offset }), { method: "HEAD", signal });
+    offset = answer.headers.get("Stream-Next-Offset");
+    if (position(offset) > tail - wantedBytes) return found;
+    found = offset;
+  }
+  return null;
+}

@@ -1,0 +1,74 @@
+// A small line chart: what came last is at the right, zero is at the bottom.
+
+const SVG = "http://www.w3.org/2000/svg";
+const WIDTH = 300;
+const HEIGHT = 80;
+
+export class Chart {
+  #value = made("output", "value");
+  #top = made("span", "top-mark");
+  #area = document.createElementNS(SVG, "path");
+  #line = document.createElementNS(SVG, "path");
+  #svg = document.createElementNS(SVG, "svg");
+  #title;
+  #words;
+
+  constructor(title, words, samples, span) {
+    this.#title = title;
+    this.#words = words;
+    this.samples = samples;
+    this.#svg.setAttribute("viewBox", `0 0 ${WIDTH} ${HEIGHT}`);
+    this.#svg.setAttribute("preserveAspectRatio", "none");
+    this.#svg.setAttribute("role", "img");
+    this.#svg.setAttribute("aria-label", title);
+    this.#area.setAttribute("class", "area");
+    this.#line.setAttribute("class", "line");
+    this.#svg.append(this.#area, this.#line);
+    const caption = made("figcaption", "");
+    caption.append(title, this.#value);
+    const plot = made("div", "plot");
+    plot.append(this.#top, this.#svg);
+    const axis = made("div", "axis");
+    axis.append(span, " ago", made("span", "spring"), "now");
+    this.element = made("figure", "chart");
+    this.element.append(caption, plot, axis);
+    this.draw([]);
+  }
+
+  /** Draw values, of which null is a gap. */
+  draw(values) {
+    const known = values.filter((value) => value !== null);
+    const top = niceAbove(Math.max(1, ...known));
+    const lines = [];
+    let run = [];
+    values.forEach((value, index) => {
+      if (value === null) {
+        if (run.length) lines.push(run);
+        run = [];
+        return;
+      }
+      const x = WIDTH - ((values.length - 1 - index) * WIDTH) / (this.samples - 1);
+      run.push([x.toFixed(1), (HEIGHT - 1 - (value / top) * (HEIGHT - 4)).toFixed(1)]);
+    });
+    if (run.length) lines.push(run);
+    const drawn = lines.map((points) => `M${points.map((point) => point.join(" ")).join("L")}`);
+    this.#line.setAttribute("d", drawn.join(""));
+    const filled = lines.map((points, at) => `${drawn[at]}V${HEIGHT}H${points[0][0]}Z`);
+    this.#area.setAttribute("d", filled.join(""));
+    const now = values.at(-1) ?? null;
+    this.#value.textContent = now === null ? "–" : this.#words(now);
+    this.#top.textContent = this.#words(top);
+    this.#svg.setAttribute("aria-label", `${this.#title}: ${this.#value.textContent} now`);
+  }
+}
+
+function niceAbove(value) {
+  const power = 10 ** Math.floor(Math.log10(value));
+  return [1, 2, 5, 10].map((step) => step * power).find((mark) => mark >= value);
+}
+
+function made(name, className) {
+  const element = document.createElement(name);
+  if (className) element.className = className;
+  return element;
+}

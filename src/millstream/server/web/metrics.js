@@ -1,0 +1,74 @@
+// What the server counts, asked for once a second while somebody looks, and drawn over the last minutes.
+
+import { Chart } from "./charts.js";
+import { Problem, ask, controlUrl } from "./server.js";
+import { bytes, rate } from "./words.js";
+
+const EVERY_MS = 1000;
+const SAMPLES = 180;
+
+const perSecond = (name) => (now, before, seconds) => {
+  const grown = now.get(name) - before?.get(name);
+  return grown >= 0 ? grown / seconds : null; // a server that was restarted counts from zero
+};
+const sum = (...names) => (now) => names.reduce((total, name) => total + (now.get(name) ?? 0), 0);
+
+const CHARTS = [
+  ["Appends per second", rate, perSecond("millstream_appends_total")],
+  ["Bytes per second", (value) => `${bytes(value)}/s`, perSecond("millstream_appended_bytes_total")],
+  ["Live readers", rate, sum("ds_sse_clients_num", "ds_poll_clients_num")],
+  ["Reads per second", rate, perSecond("ds_requests_total")],
+].map(([title, words, measure]) => ({ chart: new Chart(title, words, SAMPLES, `${SAMPLES / 60} min`), measure, values: [] }));
+
+const problem = document.getElementById("metrics-problem");
+let before = null;
+let isRefused = false;
+let isAsking = false;
+
+export function startMetrics() {
+  document.getElementById("charts").replaceChildren(...CHARTS.map(({ chart }) => chart.element));
+  window.addEventListener("token", () => (isRefused = false));
+  setInterval(measure, EVERY_MS);
+  measure();
+}
+
+async function measure() {
+  if (document.visibilityState !== "visible" || isRefused || isAsking) return;
+  isAsking = true;
+  try {
+    const text = await (await ask(controlUrl("metrics"))).text();
+    take({ atMs: performance.now(), numbers: parse(text) });
+    problem.hidden = true;
+  } catch (error) {
+    if (!(error instanceof Problem)) throw error;
+    isRefused = !error.passes;
+    problem.textContent = isRefused ? `No plots: ${error.message}` : error.message;
+    problem.hidden = false;
+    before = null;
+    for (const { chart, values } of CHARTS) chart.draw(keep(values, null));
+  } finally {
+    isAsking = false;
+  }
+}
+
+function take(sample) {
+  const seconds = before ? (sample.atMs - before.atMs) / 1000 : 1;
+  for (const { chart, measure, values } of CHARTS) {
+    keep(values, measure(sample.numbers, before?.numbers, seconds));
+    chart.draw(values);
+  }
+  before = sample;
+}
+
+function keep(values, value) {
+  values.push(value);
+  if (values.length > SAMPLES) values.shift();
+  return values;
+}
+
+/** Numbers without labels, by name, from the text format of Prometheus. */
+function parse(text) {
+  const numbers = new Map();
+  for (const [, name, value] of text.matchAll(/^(\w+) (\S+)$/gm)) numbers.set(name, Number(value));
+  return numbers;
+}

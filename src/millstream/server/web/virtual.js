@@ -1,0 +1,130 @@
+// A list of any length, of which only the rows in sight are elements. All rows are equally high.
+
+const SPARE_ROWS = 6; // above and below what is in sight
+
+export class VirtualList {
+  #box;
+  #space = document.createElement("div");
+  #rows = new Map(); // index -> element
+  #frame = 0;
+  #items = [];
+  #active = -1;
+  #on;
+
+  /** `on` has fill(element, item), open(item) and isOpen(item). */
+  constructor(box, rowPx, on) {
+    this.#box = box;
+    this.rowPx = rowPx;
+    this.#on = on;
+    this.#space.className = "space";
+    this.#space.role = "presentation";
+    box.replaceChildren(this.#space);
+    box.addEventListener("scroll", () => this.draw(), { passive: true });
+    box.addEventListener("keydown", (event) => this.#pressed(event));
+    box.addEventListener("click", (event) => this.#clicked(event));
+    box.addEventListener("focus", () => this.#active < 0 && this.#items.length && this.#activate(this.#firstInSight()));
+    new ResizeObserver(() => this.draw()).observe(box);
+  }
+
+  set(items) {
+    const active = this.#items[this.#active];
+    this.#items = items;
+    if (active) this.#active = items.findIndex((item) => item.path === active.path);
+    this.draw();
+  }
+
+  /** Draw again, soon: items have been added, or look different. */
+  draw() {
+    this.#frame ||= requestAnimationFrame(() => {
+      this.#frame = 0;
+      this.#draw();
+    });
+  }
+
+  #draw() {
+    const { scrollTop, clientHeight } = this.#box;
+    this.#space.style.height = `${this.#items.length * this.rowPx}px`;
+    const from = Math.max(0, Math.floor(scrollTop / this.rowPx) - SPARE_ROWS);
+    const to = Math.min(this.#items.length, Math.ceil((scrollTop + clientHeight) / this.rowPx) + SPARE_ROWS);
+    const idle = [];
+    for (const [index, row] of this.#rows) {
+      if (index < from || index >= to) {
+        this.#rows.delete(index);
+        idle.push(row);
+      }
+    }
+    for (let index = from; index < to; index += 1) {
+      let row = this.#rows.get(index);
+      if (!row) {
+        row = idle.pop() ?? this.#makeRow();
+        this.#rows.set(index, row);
+      }
+      this.#fill(row, index);
+    }
+    for (const row of idle) row.remove();
+    const active = this.#rows.has(this.#active) ? `item-${this.#active}` : "";
+    if (active) this.#box.setAttribute("aria-activedescendant", active);
+    else this.#box.removeAttribute("aria-activedescendant");
+  }
+
+  #makeRow() {
+    const row = document.createElement("div");
+    row.className = "item";
+    row.role = "option";
+    this.#space.append(row);
+    return row;
+  }
+
+  #fill(row, index) {
+    const item = this.#items[index];
+    row.id = `item-${index}`;
+    row.dataset.index = index;
+    row.style.transform = `translateY(${index * this.rowPx}px)`;
+    row.ariaSetSize = this.#items.length;
+    row.ariaPosInSet = index + 1;
+    row.ariaSelected = this.#on.isOpen(item);
+    row.classList.toggle("active", index === this.#active);
+    this.#on.fill(row, item);
+  }
+
+  #firstInSight() {
+    return Math.min(this.#items.length - 1, Math.ceil(this.#box.scrollTop / this.rowPx));
+  }
+
+  #activate(index) {
+    this.#active = Math.max(0, Math.min(this.#items.length - 1, index));
+    const top = this.#active * this.rowPx;
+    const { scrollTop, clientHeight } = this.#box;
+    if (top < scrollTop) this.#box.scrollTop = top;
+    else if (top + this.rowPx > scrollTop + clientHeight) this.#box.scrollTop = top + this.rowPx - clientHeight;
+    this.draw();
+  }
+
+  #pressed(event) {
+    if (!this.#items.length || event.ctrlKey || event.metaKey || event.altKey) return;
+    const page = Math.max(1, Math.floor(this.#box.clientHeight / this.rowPx) - 1);
+    const to = {
+      ArrowDown: this.#active + 1,
+      ArrowUp: this.#active - 1,
+      PageDown: this.#active + page,
+      PageUp: this.#active - page,
+      Home: 0,
+      End: this.#items.length - 1,
+    }[event.key];
+    if (to !== undefined) this.#activate(to);
+    else if (event.key === "Enter" || event.key === " ") this.#open(this.#active);
+    else return;
+    event.preventDefault();
+  }
+
+  #clicked(event) {
+    const row = event.target.closest(".item");
+    if (row) this.#open(Number(row.dataset.index));
+  }
+
+  #open(index) {
+    if (!this.#items[index]) return;
+    this.#activate(index);
+    this.#on.open(this.#items[index]);
+  }
+}

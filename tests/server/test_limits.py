@@ -1,0 +1,66 @@
+"""Limits on callers: rates and connections, by address and by token (rule H4)."""
+
+import socket
+from urllib.parse import urlsplit
+
+import httpx
+import jwt
+import pytest
+
+from millstream.server.limits import Exceeded, RateLimit
+from running import Server, millstream
+
+TEXT = {"Content-Type": "text/plain"}
+SECRET = "a secret that is long enough for HMAC"
+
+
+def hurry(server: Server, count: int, headers: dict[str, str]) -> list[httpx.Response]:
+    with httpx.Client() as client:
+        return [client.get(f"{server.url}/x", headers=headers) for _ in range(count)]
+
+
+def test_a_bucket_gives_a_second_worth_at_once_and_then_fills_up_again() -> None:
+    limit = RateLimit(5)
+    assert [limit.take(b"a", 100.0) for _ in range(5)] == [None] * 5
+    exceeded = limit.take(b"a", 100.0)
+    assert isinstance(exceeded, Exceeded)
+    assert exceeded.retry_after_s == pytest.approx(0.2)
+    assert limit.take(b"b", 100.0) is None
+    assert limit.take(b"a", 100.3) is None
+
+
+def test_an_address_that_asks_too_often_is_told_when_to_come_back() -> None:
+    with millstream("--rate-per-address", "5") as server:
+        answers = hurry(server, 20, {})
+        late = [answer for answer in answers if answer.status_code == 429]
+        assert [answer.status_code for answer in answers[:5]] == [404] * 5
+        assert late
+        for answer in late:
+            assert int(answer.headers["retry-after"]) >= 1
+            assert answer.headers["ratelimit-policy"] == '"requests";q=5;w=1'
+            assert answer.json()["code"] == "RATE_LIMITED"
+        assert httpx.get(f"{server.url}/__ds/healthz").status_code == 200
+
+
+def test_a_token_has_a_rate_of_its_own() -> None:
+    def bearer(subject: str) -> dict[str, str]:
+        token = jwt.encode({"scope": "read", "sub": subject}, SECRET, algorithm="HS256")
+        return {"Authorization": f"Bearer {token}"}
+
+    with millstream("--auth-secret", SECRET, "--rate-per-token", "3") as server:
+        assert 429 in {answer.status_code for answer in hurry(server, 10, bearer("busy"))}
+        assert {answer.status_code for answer in hurry(server, 2, bearer("calm"))} == {404}
+
+
+def test_one_address_cannot_take_all_connections() -> None:
+    with millstream("--max-connections-per-address", "2") as server:
+        place = urlsplit(server.url)
+        address = (place.hostname, place.port)
+        request = b"GET /__ds/healthz HTTP/1.1\r\nHost: x\r\n\r\n"
+        with socket.create_connection(address) as first, socket.create_connection(address) as second:
+            for connection in (first, second):
+                connection.sendall(request)
+                assert connection.recv(4096).startswith(b"HTTP/1.1 200")
+            with socket.create_connection(address) as third:
+                assert third.recv(4096).startswith(b"HTTP/1.1 429")
+        assert httpx.get(f"{server.url}/__ds/healthz").status_code == 200

@@ -37,6 +37,7 @@ format: install  ## let ruff rewrite the sources
 
 bench: install   ## measure against the reference server, side by side
 	$(BIN)/python -m bench
+	$(BIN)/python -m bench.client
 
 docs: $(VENV)/.installed-docs   ## build the documentation into site/, with warnings as errors
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
@@ -47,4 +48,4 @@ $(VENV)/.installed-docs: $(VENV)/.installed
 
 clean:           ## remove .venv, caches and build output
 	rm -rf $(VENV) build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis
-	rm -rf tests/public/node_modules tests/clients/node_modules bench/reference/node_modules
+	rm -rf tests/public/node_modules tests/clients/node_modules tests/client/reference/node_modules tests/browser/node_modules bench/reference/node_modules

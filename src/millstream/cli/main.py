@@ -14,6 +14,7 @@ def run() -> None:
         sys.exit('The command line is an extra. Install it with: pip install "millstream[server]"')
 
     from millstream.cli.check import check  # these need it, too
+    from millstream.cli.client_adapter import client_adapter
     from millstream.cli.conformance import conformance
     from millstream.cli.serve import serve
     from millstream.cli.token import token
@@ -29,6 +30,7 @@ def run() -> None:
     app.command()(serve)
     app.command()(check)
     app.command()(token)
+    app.command(hidden=True)(client_adapter)
     app.add_typer(conformance, name="conformance")
     app()
 

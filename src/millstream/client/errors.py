@@ -1,0 +1,201 @@
+"""Everything that can go wrong, one class each, all below `MillstreamError`.
+
+    MillstreamError
+    |-- StreamNotFoundError       404   there is no such stream
+    |-- StreamGoneError           410   deleted but still forked, or an offset no longer kept
+    |-- StreamExistsError         409   PUT: the path is taken by another configuration
+    |-- StreamClosedError         409   append to a closed stream; `final_offset`
+    |-- SequenceConflictError     409   `Stream-Seq` did not rise
+    |-- SequenceGapError          409   producer: appends are missing; `expected`, `received`
+    |-- ContentTypeMismatchError  409   append with another content type
+    |-- StaleEpochError           403   producer: a newer session took over; `current_epoch`
+    |-- UnauthorizedError         401, 403
+    |-- BadRequestError           400
+    |-- PayloadTooLargeError      413
+    |-- RateLimitedError          429   `retry_after`, in seconds
+    |-- UnexpectedStatusError           any other answer, 5xx included
+    |-- TransportError                  no answer; `unsent` when nothing can have reached the server
+    |-- ParseError                      an answer that breaks the protocol, or JSON that is none
+    |-- AlreadyConsumedError            a response is read once
+    `-- ProducerStoppedError            a producer that was closed, detached or has failed
+
+Messages begin with what happened and end with the stream's path. All of them can be pickled: Spark
+carries errors from its workers to its driver.
+"""
+
+from typing import ClassVar
+from urllib.parse import urlsplit
+
+
+class MillstreamError(Exception):
+    """The root of all errors of the client, with what is known about the request that failed.
+
+    >>> try:
+    ...     DurableStream.head("http://127.0.0.1:9/nobody/home", client=refusing)
+    ... except MillstreamError as error:
+    ...     print(error.code, error)
+    NETWORK_ERROR Could not connect: /nobody/home
+    """
+
+    default_code: ClassVar[str] = "ERROR"
+    default_status: ClassVar[int | None] = None
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        url: str | None = None,
+        status: int | None = None,
+        code: str | None = None,
+        offset: str | None = None,
+    ) -> None:
+        super().__init__(f"{message}: {urlsplit(url).path or '/'}" if url else message)
+        self.url = url
+        self.status = status if status is not None else self.default_status
+        self.code = code or self.default_code
+        self.offset = offset
+
+
+class StreamNotFoundError(MillstreamError):
+    """There is no stream at this URL."""
+
+    default_code, default_status = "NOT_FOUND", 404
+
+
+class StreamGoneError(MillstreamError):
+    """The stream was deleted and only its forks may see it, or the offset is no longer kept."""
+
+    default_code, default_status = "GONE", 410
+
+
+class StreamExistsError(MillstreamError):
+    """The path holds a stream with another configuration."""
+
+    default_code, default_status = "CONFLICT_EXISTS", 409
+
+
+class StreamClosedError(MillstreamError):
+    """The stream is closed: it takes no more appends, and ends at `final_offset`.
+
+    >>> ending = log.close()
+    >>> try:
+    ...     log.append("too late")
+    ... except StreamClosedError as error:
+    ...     error.final_offset == ending.final_offset
+    True
+    """
+
+    default_code, default_status = "STREAM_CLOSED", 409
+    stream_closed: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        message: str = "Cannot append to a closed stream",
+        *,
+        url: str | None = None,
+        final_offset: str | None = None,
+    ) -> None:
+        super().__init__(message, url=url, offset=final_offset)
+        self.final_offset = final_offset
+
+
+class SequenceConflictError(MillstreamError):
+    """The append's `seq` is not greater than the last one that was accepted."""
+
+    default_code, default_status = "SEQUENCE_CONFLICT", 409
+
+
+class SequenceGapError(MillstreamError):
+    """A producer's append came before one that the server still waits for."""
+
+    default_code, default_status = "SEQUENCE_GAP", 409
+
+    def __init__(self, message: str, *, url: str | None = None, expected: int = 0, received: int = 0) -> None:
+        super().__init__(message, url=url)
+        self.expected = expected
+        self.received = received
+
+
+class ContentTypeMismatchError(MillstreamError):
+    """The append's content type is not the stream's."""
+
+    default_code, default_status = "CONTENT_TYPE_MISMATCH", 409
+
+
+class StaleEpochError(MillstreamError):
+    """A newer session of this producer has taken over."""
+
+    default_code, default_status = "STALE_EPOCH", 403
+
+    def __init__(self, message: str, *, url: str | None = None, current_epoch: int = 0) -> None:
+        super().__init__(message, url=url)
+        self.current_epoch = current_epoch
+
+
+class UnauthorizedError(MillstreamError):
+    """The server wants other credentials."""
+
+    default_code, default_status = "UNAUTHORIZED", 401
+
+
+class BadRequestError(MillstreamError):
+    """The server could not understand the request; `code` says which part."""
+
+    default_code, default_status = "BAD_REQUEST", 400
+
+
+class PayloadTooLargeError(MillstreamError):
+    """The append is larger than the server takes."""
+
+    default_code, default_status = "PAYLOAD_TOO_LARGE", 413
+
+
+class RateLimitedError(MillstreamError):
+    """The server asks for patience: `retry_after` seconds, when it said how much."""
+
+    default_code, default_status = "RATE_LIMITED", 429
+
+    def __init__(self, message: str, *, url: str | None = None, retry_after: float | None = None) -> None:
+        super().__init__(message, url=url)
+        self.retry_after = retry_after
+
+
+class UnexpectedStatusError(MillstreamError):
+    """An answer that the protocol does not know, or a server that fails: see `status`."""
+
+    default_code = "UNEXPECTED_STATUS"
+
+
+class TransportError(MillstreamError):
+    """No answer: the connection failed, broke or fell silent.
+
+    `unsent` is true when the request provably never reached the server. Otherwise what it asked
+    for may have happened. `code` is `NETWORK_ERROR`, `TIMEOUT`, or `UNTRUSTED` for a certificate that
+    another attempt would not make better.
+    """
+
+    default_code = "NETWORK_ERROR"
+
+    def __init__(
+        self, message: str, *, url: str | None = None, code: str | None = None, unsent: bool = False
+    ) -> None:
+        super().__init__(message, url=url, code=code)
+        self.unsent = unsent
+
+
+class ParseError(MillstreamError):
+    """An answer breaks the protocol, or content is not the JSON that it should be."""
+
+    default_code = "PARSE_ERROR"
+
+
+class AlreadyConsumedError(MillstreamError):
+    """A response can be read once; open another one to read again."""
+
+    default_code = "ALREADY_CONSUMED"
+
+
+class ProducerStoppedError(MillstreamError):
+    """The producer takes no more messages: it was closed, detached, or belongs to another process."""
+
+    default_code = "PRODUCER_STOPPED"

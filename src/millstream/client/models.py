@@ -1,0 +1,130 @@
+"""What the client gives to its users, and the types of what it takes."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Generic, Literal, TypeVar
+
+import msgspec
+
+Live = bool | Literal["long-poll", "sse"]
+"""How to go on after catching up: not at all, as is best, by long-polling, by server-sent events."""
+
+Value = str | Callable[[], str | Awaitable[str]]
+HeadersLike = Mapping[str, Value] | Callable[[], Mapping[str, str] | Awaitable[Mapping[str, str]]]
+"""Headers: fixed, or computed anew for each request. Coroutine functions work in `millstream.aio`."""
+
+OptionalValue = Value | None
+ParamsLike = (
+    Mapping[str, OptionalValue] | Callable[[], Mapping[str, str | None] | Awaitable[Mapping[str, str | None]]]
+)
+"""Query parameters, like headers; None leaves one out."""
+
+Changes = Mapping[Literal["headers", "params"], Mapping[str, Any]]
+OnError = Callable[[Exception], Changes | Awaitable[Changes | None] | None]
+"""Called with an error that would end a read: give changes to try again with, or None to give up."""
+
+T = TypeVar("T")
+
+
+class CloseResult(msgspec.Struct, frozen=True):
+    """A stream was closed: nothing will ever follow `final_offset`.
+
+    >>> CloseResult(final_offset="0000000000000000_0000000000000005").final_offset[-1]
+    '5'
+    """
+
+    final_offset: str
+
+
+class AppendResult(msgspec.Struct, frozen=True):
+    """An append was stored; the stream now ends at `next_offset`.
+
+    `duplicate` is true when a producer's append had been stored before.
+
+    >>> log.append({"n": 1}).next_offset
+    '0000000000000000_0000000000000008'
+    """
+
+    next_offset: str
+    stream_closed: bool = False
+    duplicate: bool = False
+
+
+class HeadResult(msgspec.Struct, frozen=True):
+    """What is known of a stream without reading it.
+
+    >>> log.head().content_type, log.head().stream_closed
+    ('application/json', False)
+    """
+
+    content_type: str | None = None
+    offset: str | None = None
+    etag: str | None = None
+    cache_control: str | None = None
+    ttl_seconds: int | None = None
+    expires_at: str | None = None
+    stream_closed: bool = False
+    exists: Literal[True] = True
+
+
+class JsonBatch(msgspec.Struct, Generic[T], frozen=True):
+    """Messages that arrived together, and where the reader is after them.
+
+    `(up_to_date, stream_closed)` is never `(False, True)`: the end shows at the end. The last batch
+    may hold nothing but that news.
+
+    >>> log.append_all([1, 2])
+    AppendResult(next_offset='0000000000000000_0000000000000004', stream_closed=False, duplicate=False)
+    >>> for batch in log.stream(live=False).iter_json_batches():
+    ...     print(batch.items, batch.up_to_date, batch.stream_closed)
+    [1, 2] True False
+    """
+
+    items: list[T]
+    offset: str
+    up_to_date: bool
+    cursor: str | None
+    stream_closed: bool
+
+
+class ByteChunk(msgspec.Struct, frozen=True):
+    """Bytes that arrived together, and where the reader is after them.
+
+    >>> chunk = next(log.stream(live=False).iter_byte_chunks())
+    >>> chunk.data, chunk.offset
+    (b'', '0000000000000000_0000000000000000')
+    """
+
+    data: bytes
+    offset: str
+    up_to_date: bool
+    cursor: str | None
+    stream_closed: bool
+
+
+class TextChunk(msgspec.Struct, frozen=True):
+    """Text that arrived together, and where the reader is after it.
+
+    >>> log.append("ä").next_offset[-1]
+    '5'
+    >>> next(log.stream(live=False).iter_text_chunks()).data
+    '["ä"]'
+    """
+
+    data: str
+    offset: str
+    up_to_date: bool
+    cursor: str | None
+    stream_closed: bool
+
+
+class ProducerStamp(msgspec.Struct, frozen=True):
+    """What makes one append recognisable when it is repeated: a producer's id, epoch and sequence.
+
+    >>> stamp = ProducerStamp("importer", epoch=0, seq=0)
+    >>> [log.append("once", producer=stamp).duplicate for _ in range(2)]
+    [False, True]
+    """
+
+    id: str
+    epoch: int
+    seq: int

@@ -1,0 +1,64 @@
+"""Both shells, our server and the public reference server, and fresh URLs on them."""
+
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+
+import pytest
+
+from client.shells import SHELLS, Async, Sync
+from node import NodeUnavailableError, install, node
+from running import Server, announced, millstream, started
+
+REFERENCE = Path(__file__).parent / "reference"
+
+
+@contextmanager
+def reference() -> Iterator[Server]:
+    try:
+        install(REFERENCE)
+        command = [node(), str(REFERENCE / "serve.mjs")]
+    except NodeUnavailableError as reason:
+        pytest.skip(f"the reference server needs Node: {reason}")
+    with started(command, announced) as server:
+        yield server
+
+
+SERVERS: dict[str, Callable[[], AbstractContextManager[Server]]] = {
+    "ours": millstream,
+    "reference": reference,
+}
+
+
+@pytest.fixture(
+    scope="package", params=[pytest.param("ours"), pytest.param("reference", marks=pytest.mark.node)]
+)
+def any_server(request: pytest.FixtureRequest) -> Iterator[Server]:
+    """Our server, and the one that the protocol's authors wrote."""
+    with SERVERS[request.param]() as server:
+        yield server
+
+
+@pytest.fixture(scope="package")
+def server() -> Iterator[Server]:
+    """Our server."""
+    with millstream() as server:
+        yield server
+
+
+@pytest.fixture(params=SHELLS)
+def shell(request: pytest.FixtureRequest) -> Iterator[Sync | Async]:
+    made: Sync | Async = SHELLS[request.param]()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def any_url(any_server: Server) -> str:
+    return f"{any_server.url}/v1/stream/{uuid.uuid4()}"
+
+
+@pytest.fixture
+def url(server: Server) -> str:
+    return f"{server.url}/client/{uuid.uuid4()}"

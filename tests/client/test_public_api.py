@@ -1,0 +1,108 @@
+"""The public names, pinned: a change here is a change for everybody who uses them."""
+
+import inspect
+from typing import Any
+
+import millstream
+import millstream.aio
+
+ERRORS = {
+    "AlreadyConsumedError", "BadRequestError", "ContentTypeMismatchError", "MillstreamError", "ParseError",
+    "PayloadTooLargeError", "ProducerStoppedError", "RateLimitedError", "SequenceConflictError",
+    "SequenceGapError", "StaleEpochError", "StreamClosedError", "StreamExistsError", "StreamGoneError",
+    "StreamNotFoundError", "TransportError", "UnauthorizedError", "UnexpectedStatusError",
+}  # fmt: skip
+NAMES = ERRORS | {
+    "AppendResult", "ByteChunk", "CloseResult", "DurableStream", "HeadResult", "HttpClient",
+    "IdempotentProducer", "JsonBatch", "ProducerStamp", "Retry", "StreamResponse", "Subscription",
+    "TextChunk", "stream",
+}  # fmt: skip
+MEMBERS = {
+    "DurableStream": {
+        "append", "append_all", "close", "connect", "create", "delete", "fork", "head", "stream",
+    },
+    "StreamResponse": {
+        "cancel", "content_type", "cursor", "headers", "iter_byte_chunks", "iter_bytes", "iter_json",
+        "iter_json_batches", "iter_text", "iter_text_chunks", "live", "offset", "read_bytes", "read_json",
+        "read_text", "start_offset", "status", "stream_closed", "subscribe_bytes", "subscribe_json",
+        "subscribe_text", "up_to_date",
+    },
+    "IdempotentProducer": {
+        "append", "close", "detach", "epoch", "flush", "in_flight_count", "last_offset", "next_seq",
+        "pending_count", "restart",
+    },
+    "Subscription": {"cancel", "done", "wait"},
+}  # fmt: skip
+FIELDS = {
+    "CloseResult": ("final_offset",),
+    "AppendResult": ("next_offset", "stream_closed", "duplicate"),
+    "HeadResult": (
+        "content_type", "offset", "etag", "cache_control", "ttl_seconds", "expires_at",
+        "stream_closed", "exists",
+    ),
+    "JsonBatch": ("items", "offset", "up_to_date", "cursor", "stream_closed"),
+    "ByteChunk": ("data", "offset", "up_to_date", "cursor", "stream_closed"),
+    "TextChunk": ("data", "offset", "up_to_date", "cursor", "stream_closed"),
+    "Retry": ("initial_delay_s", "max_delay_s", "max_total_s", "max_attempts", "doubtful_appends"),
+    "ProducerStamp": ("id", "epoch", "seq"),
+}  # fmt: skip
+OPTIONS = {
+    "stream": (
+        "url", "offset", "live", "headers", "params", "cursor", "timeout", "retry", "on_error", "client",
+    ),
+    "IdempotentProducer": (
+        "stream", "producer_id", "epoch", "auto_claim", "max_batch_bytes", "linger_ms", "max_in_flight",
+        "on_error", "retry",
+    ),
+    "DurableStream.create": (
+        "url", "content_type", "ttl_seconds", "expires_at", "body", "closed", "forked_from", "fork_offset",
+        "fork_sub_offset", "headers", "params", "timeout", "retry", "client",
+    ),
+    "DurableStream.close": ("self", "body", "content_type"),
+    "DurableStream.append": ("self", "data", "seq", "producer"),
+    "DurableStream.stream": ("self", "offset", "live", "cursor", "on_error"),
+    "DurableStream.fork": ("self", "target", "offset", "sub_offset", "ttl_seconds", "expires_at"),
+    "IdempotentProducer.close": ("self", "final"),
+}  # fmt: skip
+
+SHELLS: list[Any] = [millstream, millstream.aio]
+
+
+def members(kind: Any) -> set[str]:
+    return {name for name in dir(kind) if not name.startswith("_")}
+
+
+def test_both_shells_have_these_names_and_no_others() -> None:
+    for shell in SHELLS:
+        assert set(shell.__all__) == NAMES
+        assert all(hasattr(shell, name) for name in NAMES)
+
+
+def test_classes_have_these_members() -> None:
+    for shell in SHELLS:
+        for name, expected in MEMBERS.items():
+            assert members(getattr(shell, name)) == expected, (shell.__name__, name)
+
+
+def test_results_have_these_fields() -> None:
+    for name, expected in FIELDS.items():
+        assert getattr(millstream, name).__struct_fields__ == expected
+        assert getattr(millstream, name) is getattr(millstream.aio, name)
+
+
+def test_functions_take_these_options() -> None:
+    for shell in SHELLS:
+        for path, expected in OPTIONS.items():
+            target = shell
+            for part in path.split("."):
+                target = getattr(target, part)
+            assert tuple(inspect.signature(target).parameters) == expected, (shell.__name__, path)
+
+
+def test_every_public_name_says_what_it_is() -> None:
+    for shell in SHELLS:
+        for name in NAMES:
+            assert getattr(shell, name).__doc__, name
+        for name, expected in MEMBERS.items():
+            for member in expected:
+                assert inspect.getattr_static(getattr(shell, name), member).__doc__, (name, member)

@@ -7,8 +7,11 @@ import typer
 
 def client_adapter(
     use_async: Annotated[bool, typer.Option("--async", help="Judge the async client.")] = False,
+    repeat_appends: Annotated[
+        bool, typer.Option("--repeat-appends", help="Repeat plain appends as the public suite expects.")
+    ] = False,
 ) -> None:
     """Let a conformance suite drive our client."""
     from millstream.client.adapter import main
 
-    main(["--async"] if use_async else [])
+    main(["--async"] * use_async + ["--repeat-appends"] * repeat_appends)

@@ -46,3 +46,26 @@ def server(
         verbose=verbose,
     )
     raise typer.Exit(code)
+
+
+@conformance.command()
+def client(
+    command: Annotated[
+        list[str], typer.Argument(help="What starts the client's adapter, after --: -- node adapter.js")
+    ],
+    only: Annotated[str, typer.Option(help="Only these groups, rules or cases, with commas.")] = "",
+    skip: Annotated[str, typer.Option(help="All but these, with commas.")] = "",
+    report: Annotated[str, typer.Option(help="Also write a report: json, junit, html, or several.")] = "",
+    report_path: Annotated[Path | None, typer.Option(help="Where the report goes.")] = None,
+    verbose: Annotated[bool, typer.Option("--verbose", help="Name every case.")] = False,
+) -> None:
+    """Judge a client. Exit code: 0 it conforms, 1 it does not, 2 nothing could be judged."""
+    try:
+        from millstream_conformance.client import run_client_suite  # an extra, and slow to load
+    except ModuleNotFoundError as error:
+        typer.echo(f"{error}: pip install 'millstream[conformance]'")
+        raise typer.Exit(2) from None
+    code = run_client_suite(
+        command, only=only, skip=skip, report=report, report_path=report_path, verbose=verbose
+    )
+    raise typer.Exit(code)

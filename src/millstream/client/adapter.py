@@ -43,8 +43,7 @@ FEATURES = (
     "strictZeroValidation",
 )  # fmt: skip
 
-# The public suite expects an append to be repeated after a 500. Our default would not: see `Retry`.
-RETRY = Retry(max_total_s=10, doubtful_appends=True)
+MAX_TOTAL_S = 10.0
 
 _CODES: tuple[tuple[type[MillstreamError], str], ...] = (
     (StreamNotFoundError, "NOT_FOUND"),
@@ -59,7 +58,8 @@ _CODES: tuple[tuple[type[MillstreamError], str], ...] = (
 class Adapter:
     """Answer commands with one of the shells."""
 
-    def __init__(self, *, use_async: bool) -> None:
+    def __init__(self, *, use_async: bool, repeat_appends: bool = False) -> None:
+        self.retry = Retry(max_total_s=MAX_TOTAL_S, doubtful_appends=repeat_appends)
         self._runner = asyncio.Runner() if use_async else None
         self.api: Any = millstream.aio if use_async else millstream
         self._server_url = ""
@@ -79,6 +79,8 @@ class Adapter:
             return {"type": kind, "success": True, **handler(command)}
         except MillstreamError as error:
             return _error(kind, _code(kind, error), str(error), error.status)
+        except TimeoutError as error:
+            return _error(kind, "TIMEOUT", str(error))
         except (ValueError, TypeError) as error:
             return _error(kind, "INVALID_ARGUMENT", str(error))
         except Exception as error:  # the runner must get an answer to every command
@@ -112,7 +114,7 @@ class Adapter:
             content_type=self._content_types.get(path),
             headers={**self._computed("headers"), **(headers or {})},
             params=self._computed("params"),
-            retry=RETRY,
+            retry=self.retry,
         )
 
     # -- Commands --------------------------------------------------------------------------------
@@ -143,7 +145,7 @@ class Adapter:
             headers=headers,
             closed=bool(command.get("closed")),
             body=_content(command.get("data"), content_type),
-            retry=RETRY,
+            retry=self.retry,
         )
         stream = self.do(created)
         self._content_types[path] = stream.content_type
@@ -151,7 +153,9 @@ class Adapter:
 
     def _connect(self, command: Command) -> Result:
         url = self._server_url + command["path"]
-        stream = self.do(self.api.DurableStream.connect(url, headers=command.get("headers"), retry=RETRY))
+        stream = self.do(
+            self.api.DurableStream.connect(url, headers=command.get("headers"), retry=self.retry)
+        )
         self._content_types[command["path"]] = stream.content_type
         return {"status": 200, "offset": self.do(stream.head()).offset}
 
@@ -214,7 +218,7 @@ class Adapter:
             max_in_flight=in_flight,
             linger_ms=0 if in_flight > 1 else 1000,
             max_batch_bytes=1 if in_flight > 1 else 1024 * 1024,
-            retry=RETRY,
+            retry=self.retry,
         )
         try:
             for item in command["items"]:
@@ -295,7 +299,7 @@ class Adapter:
                 auto_claim=bool(command.get("autoClaim")),
                 max_in_flight=1,
                 linger_ms=0,
-                retry=RETRY,
+                retry=self.retry,
             )
         return self._producers[key]
 
@@ -365,9 +369,8 @@ def _error(kind: str, code: str, message: str, status: int | None = None) -> Res
     return result if status is None else {**result, "status": status}
 
 
-def serve(commands: TextIO, results: TextIO, *, use_async: bool) -> None:
+def serve(commands: TextIO, results: TextIO, adapter: Adapter) -> None:
     """Answer commands until there are no more, or one says to stop."""
-    adapter = Adapter(use_async=use_async)
     try:
         for line in commands:
             if not line.strip():
@@ -391,8 +394,14 @@ def main(argv: list[str] | None = None) -> int:
     """Run the adapter on stdin and stdout."""
     parser = argparse.ArgumentParser(prog="millstream client-adapter", description="Conformance adapter.")
     parser.add_argument("--async", dest="use_async", action="store_true", help="use the async client")
+    parser.add_argument(
+        "--repeat-appends",
+        action="store_true",
+        help="repeat plain appends after any failure, as the public suite expects; they may be stored twice",
+    )
     options = parser.parse_args(argv)
-    serve(sys.stdin, sys.stdout, use_async=options.use_async)
+    adapter = Adapter(use_async=options.use_async, repeat_appends=options.repeat_appends)
+    serve(sys.stdin, sys.stdout, adapter)
     return 0
 
 

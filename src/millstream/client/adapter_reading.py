@@ -16,6 +16,7 @@ class Reading:
 
     def __init__(self, command: Command, is_json: bool) -> None:
         self.live = command.get("live") or False
+        self._path = command.get("path")
         self._timeout_s = (command.get("timeoutMs") or 5000) / 1000
         self._max_chunks = command.get("maxChunks") or 100
         self._until_up_to_date = bool(command.get("waitForUpToDate"))
@@ -47,11 +48,11 @@ class Reading:
         thread.join(self._timeout_s)
         if thread.is_alive():
             enough.set()
-            self._up_to_date = True  # nothing more came in time
             if found:
                 found[0].cancel()
                 thread.join()
-        if errors:
+            self._run_out()
+        elif errors:
             raise errors[0]
 
     async def arun(self, opening: Any) -> None:
@@ -65,7 +66,13 @@ class Reading:
                 finally:
                     self._note(response)
         except TimeoutError:
-            self._up_to_date = True  # nothing more came in time
+            self._run_out()
+
+    def _run_out(self) -> None:
+        """Take note that nothing more came in time: what a live read waits for, and no other."""
+        if not self.live:
+            raise TimeoutError(f"reading {self._path} took longer than {self._timeout_s:g} s")
+        self._up_to_date = True
 
     def result(self) -> Result:
         """Say what was read."""

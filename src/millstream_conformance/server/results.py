@@ -1,77 +1,27 @@
-"""What became of each check: the one shape that console, JSON, JUnit and HTML are made from."""
+"""The results of a run against one server."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass, field
-from typing import Literal
+from typing import TypeAlias
 
+from millstream_conformance import results
+from millstream_conformance.results import Outcome, tally
 from millstream_conformance.server.checks import Check
 from millstream_conformance.server.offers import DESCRIPTIONS, Offers
+from millstream_conformance.server.rules import RULES
 
-Outcome = Literal["passed", "failed", "skipped"]
+__all__ = ["Outcome", "Result", "Run", "tally"]
 
-
-@dataclass(frozen=True, slots=True)
-class Result:
-    """One check's outcome; `message` says why, `exchange` shows what was said."""
-
-    check: Check
-    outcome: Outcome
-    message: str = ""
-    exchange: str = ""
-    elapsed_s: float = 0.0
+Result: TypeAlias = results.Result[Check]
 
 
-@dataclass(slots=True)
-class Run:
+class Run(results.Run[Check]):
     """All results of a run against one server."""
 
-    url: str
-    offers: Offers
-    results: list[Result] = field(default_factory=list)
-    started_at: str = ""
-    elapsed_s: float = 0.0
-    answers_seen: int = 0
-
-    def count(self, outcome: Outcome) -> int:
-        """How many checks ended so."""
-        return sum(result.outcome == outcome for result in self.results)
+    def __init__(self, url: str, offers: Offers, *, started_at: str = "") -> None:
+        super().__init__("server", url, RULES, DESCRIPTIONS, offers.present, started_at=started_at)
 
     @property
-    def failures(self) -> list[Result]:
-        """The failed checks, in order."""
-        return [result for result in self.results if result.outcome == "failed"]
-
-    @property
-    def ok(self) -> bool:
-        """Whether anything ran and nothing failed."""
-        return self.count("passed") > 0 and not self.failures
-
-    def by_group(self) -> dict[str, list[Result]]:
-        """Results by group, groups in the order in which they ran."""
-        grouped: dict[str, list[Result]] = {}
-        for result in self.results:
-            grouped.setdefault(result.check.group, []).append(result)
-        return grouped
-
-    def announcements(self) -> list[str]:
-        """One sentence per optional part that made checks be skipped."""
-        skipped = Counter(
-            part
-            for result in self.results
-            if result.outcome == "skipped"
-            for part in self.offers.missing(result.check.notes.needs)[:1]
-        )
-        return [f"{DESCRIPTIONS[part]}: {number} skipped" for part, number in skipped.items()]
-
-
-def tally(results: Iterable[Result]) -> str:
-    """`12 passed, 1 failed, 3 skipped`, leaving out the zeros."""
-    counted = Counter(result.outcome for result in results)
-    outcomes: tuple[Outcome, ...] = ("passed", "failed", "skipped")
-    return (
-        ", ".join(f"{counted[outcome]} {outcome}" for outcome in outcomes if counted[outcome])
-        or "nothing ran"
-    )
+    def url(self) -> str:
+        """The server's URL."""
+        return self.subject

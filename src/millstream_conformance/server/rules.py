@@ -1,4 +1,4 @@
-"""The rules that the suite checks, as data: number, section, one sentence.
+"""The rules that the server suite checks, as data: number, section, one sentence.
 
 The numbers are those of millstream's protocol page; `section` is the protocol's own. A rule
 without a test is a hole in the suite: `uncovered` finds it, and `--coverage` prints it.
@@ -6,21 +6,13 @@ without a test is a hole in the suite: `uncovered` finds it, and `--coverage` pr
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
 
+from millstream_conformance import rules
+from millstream_conformance.rules import Rule, counts
 from millstream_conformance.server.checks import Check
 
-
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """One rule: its number, the section of PROTOCOL.md that it stems from, and what it asks."""
-
-    number: str
-    section: str
-    text: str
-
+__all__ = ["RULES", "Rule", "counts", "uncovered", "unknown"]
 
 _TABLE = """
 P1 | 3 | Any URL path names a stream, at any depth and directly below the root.
@@ -88,25 +80,14 @@ X4 | 4 | A stream can be told to keep only its newest bytes or its last seconds.
 """
 
 
-def _parse(table: str) -> dict[str, Rule]:
-    rows = [[cell.strip() for cell in line.split("|", 2)] for line in table.strip().splitlines()]
-    return {number: Rule(number, section, text) for number, section, text in rows}
-
-
-RULES: dict[str, Rule] = _parse(_TABLE)
-
-
-def counts(checks: Iterable[Check]) -> Counter[str]:
-    """How many checks name each rule."""
-    return Counter(number for check in checks for number in check.notes.rules)
+RULES: dict[str, Rule] = rules.parse(_TABLE)
 
 
 def uncovered(checks: Iterable[Check]) -> list[Rule]:
     """The rules that no check names."""
-    named = counts(checks)
-    return [rule for number, rule in RULES.items() if not named[number]]
+    return rules.uncovered(RULES, checks)
 
 
 def unknown(checks: Iterable[Check]) -> list[str]:
     """Rule numbers that checks name but the table lacks."""
-    return sorted(set(counts(checks)) - set(RULES))
+    return rules.unknown(RULES, checks)

@@ -13,17 +13,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TextIO
 
-from millstream_conformance.server import report_html, report_json, report_junit
+from millstream_conformance import reports
+from millstream_conformance.reports import words
 from millstream_conformance.server.checks import Check, discover
 from millstream_conformance.server.console import Console, coverage_text
 from millstream_conformance.server.results import Result, Run
 from millstream_conformance.server.suites import Suite
 
 DEFAULT_URL = "http://127.0.0.1:4437"
-RENDERERS = {"json": report_json.render, "junit": report_junit.render, "html": report_html.render}
 # After this many checks in a row without any answer the server is taken for dead.
 MAX_SILENT, SILENCE = 4, "no answer in"
-SUFFIXES = {"json": ".json", "junit": ".xml", "html": ".html"}
 
 
 def run_server_suite(
@@ -48,12 +47,9 @@ def run_server_suite(
     Everything that can be several may also be one string with commas.
     """
     console = Console(output or sys.stdout, verbose=verbose)
-    reports = _words(report)
-    if unknown := [name for name in reports if name not in RENDERERS]:
-        console.write(f"no report {unknown[0]!r}; there are {', '.join(RENDERERS)}")
-        return 2
     try:
-        checks = discover(_words(only), _words(skip), _words(rules))
+        wanted = reports.chosen(report)
+        checks = discover(words(only), words(skip), words(rules))
     except ModuleNotFoundError as error:
         console.write(f"{error}: pip install 'millstream[conformance]'")
         return 2
@@ -70,9 +66,7 @@ def run_server_suite(
         console.write(f"cannot run the suite: {error}")
         return 2
     run = _run(suite, checks, console)
-    for name in reports:
-        path = _report_path(name, report_path, alone=len(reports) == 1)
-        path.write_text(RENDERERS[name](run), encoding="utf-8")
+    for path in reports.write(run, wanted, report_path):
         console.write(f"report: {path}")
     return 0 if run.ok else 1
 
@@ -112,14 +106,3 @@ def _results(suite: Suite, checks: Sequence[Check]) -> Iterator[Result]:
         result = suite.run(check)
         silent = silent + 1 if result.outcome == "failed" and SILENCE in result.message else 0
         yield result
-
-
-def _words(given: str | Iterable[str]) -> list[str]:
-    words = given.split(",") if isinstance(given, str) else given
-    return [word.strip() for word in words if word.strip()]
-
-
-def _report_path(name: str, path: str | Path | None, *, alone: bool) -> Path:
-    if path and alone:
-        return Path(path)
-    return Path(path or "conformance-server").with_suffix(SUFFIXES[name])

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections import deque
 
+from millstream_conformance.readable import readable
 from millstream_conformance.server.wire import Answer, Headers, Request
 
-MAX_BODY_BYTES = 1500
+__all__ = ["Transcript", "readable", "render_answer", "render_request"]
+
 MAX_EXCHANGES = 12
 MAX_LINES = 40
 
@@ -66,16 +68,3 @@ def _marked(mark: str, head: list[str], body: bytes) -> str:
     shown = head if len(head) <= MAX_LINES else [*head[:MAX_LINES], f"({len(head) - MAX_LINES} more fields)"]
     lines = [*shown, *(["", *readable(body).split("\n")] if body else [])]
     return "\n".join(f"{mark}{line}".rstrip() for line in lines)
-
-
-def readable(body: bytes) -> str:
-    """A body as text when it is text, else as Python bytes; shortened when long."""
-    shown = body[:MAX_BODY_BYTES]
-    try:
-        text = shown.decode("utf-8", errors="strict" if len(shown) == len(body) else "ignore")
-    except UnicodeDecodeError:
-        text = repr(shown)
-    if not all(char.isprintable() or char in "\n\t" for char in text):
-        text = repr(shown)
-    rest = len(body) - len(shown)
-    return f"{text}\n({rest:,} more bytes)" if rest else text

@@ -1,8 +1,8 @@
 """The run as one HTML page that needs nothing else: no network, no style sheet, no server.
 
 `report.html` is the page with its style and its little script; this file fills in the parts.
-Everything that came from the server under test is escaped: a report about a hostile server must
-be safe to open.
+Everything that came from the implementation under test is escaped: a report about a hostile one
+must be safe to open.
 """
 
 from __future__ import annotations
@@ -13,36 +13,37 @@ from html import escape
 from importlib.resources import files
 from itertools import chain
 
-from millstream_conformance.server.results import Outcome, Result, Run
-from millstream_conformance.server.rules import RULES
+from millstream_conformance.results import Outcome, Result, Run
+from millstream_conformance.rules import Check, Rule
 
 OUTCOMES: tuple[Outcome, ...] = ("failed", "skipped", "passed")
 
 
-def render(run: Run) -> str:
+def render(run: Run[Check]) -> str:
     """The finished page."""
-    page = files("millstream_conformance.server").joinpath("report.html").read_text(encoding="utf-8")
+    page = files("millstream_conformance").joinpath("report.html").read_text(encoding="utf-8")
     parts = {
-        "title": escape(f"{'conforms' if run.ok else 'does not conform'}: {run.url}"),
+        "title": escape(f"{'conforms' if run.ok else 'does not conform'}: {run.subject}"),
         "verdict": _verdict(run),
         "verdict_class": "ok" if run.ok else "no",
-        "url": escape(run.url),
+        "suite": run.suite,
+        "subject": escape(run.subject),
         "when": escape(run.started_at.replace("T", " ").replace("+00:00", " UTC")),
         "elapsed": f"{run.elapsed_s:.1f} s, {run.answers_seen:,} answers",
         "bar": _bar(run),
         "counts": "".join(_count(run, outcome) for outcome in reversed(OUTCOMES)),
         "announcements": _announcements(run),
         "groups": "".join(_group(name, results) for name, results in run.by_group().items()),
-        "checks": "".join(_check(result) for result in _failures_first(run)),
-        "rules": "".join(_rule(number, run) for number in RULES),
+        "checks": "".join(_check(result, run) for result in _failures_first(run)),
+        "rules": "".join(_rule(rule, run) for rule in run.rules.values()),
         "show_rest": "false" if run.failures else "true",
     }
     return re.sub(r"\{\{(\w+)\}\}", lambda slot: parts[slot[1]], page)
 
 
-def _verdict(run: Run) -> str:
+def _verdict(run: Run[Check]) -> str:
     if run.ok:
-        return "This server conforms."
+        return f"This {run.suite} conforms."
     if not run.failures:
         return "Nothing was checked."
     number, strict = len(run.failures), sum(bool(failure.check.notes.stricter) for failure in run.failures)
@@ -50,31 +51,31 @@ def _verdict(run: Run) -> str:
     return f"{number} {'check fails' if number == 1 else 'checks fail'}.{aside}"
 
 
-def _failures_first(run: Run) -> Iterable[Result]:
+def _failures_first(run: Run[Check]) -> Iterable[Result[Check]]:
     rest = [result for result in run.results if result.outcome != "failed"]
     return chain(run.failures, rest)
 
 
-def _bar(run: Run) -> str:
+def _bar(run: Run[Check]) -> str:
     total = len(run.results) or 1
     shares = [(outcome, 100 * run.count(outcome) / total) for outcome in ("passed", "failed", "skipped")]
     return "".join(f'<span class="{outcome}" style="width:{share:.2f}%"></span>' for outcome, share in shares)
 
 
-def _count(run: Run, outcome: Outcome) -> str:
+def _count(run: Run[Check], outcome: Outcome) -> str:
     return f'<span><i class="dot {outcome}"></i><b>{run.count(outcome)}</b> {outcome}</span>'
 
 
-def _announcements(run: Run) -> str:
+def _announcements(run: Run[Check]) -> str:
     items = "".join(f"<li>{escape(sentence)}</li>" for sentence in run.announcements())
     return (
-        f'<div class="note">Optional parts that this server does not offer:<ul>{items}</ul></div>'
+        f'<div class="note">Optional parts that this {run.suite} does not offer:<ul>{items}</ul></div>'
         if items
         else ""
     )
 
 
-def _group(name: str, results: list[Result]) -> str:
+def _group(name: str, results: list[Result[Check]]) -> str:
     passed = sum(result.outcome == "passed" for result in results)
     cells = "".join(_cell(result) for result in results)
     title = f'<a href="#group-{escape(name)}">{escape(name.replace("_", " "))}</a>'
@@ -84,12 +85,12 @@ def _group(name: str, results: list[Result]) -> str:
     )
 
 
-def _cell(result: Result) -> str:
+def _cell(result: Result[Check]) -> str:
     name = escape(result.check.id, quote=True)
     return f'<a class="cell {result.outcome}" title="{name}" href="#{name}"></a>'
 
 
-def _check(result: Result) -> str:
+def _check(result: Result[Check], run: Run[Check]) -> str:
     notes, outcome = result.check.notes, result.outcome
     chips = "".join(f'<a class="chip" href="#rule-{number}">{number}</a>' for number in notes.rules)
     strict = '<span class="chip stricter">stricter</span>' if notes.stricter else ""
@@ -98,14 +99,14 @@ def _check(result: Result) -> str:
     return (
         f'<details class="check {outcome}" data-kind="{outcome}" id="{name}"{state}>'
         f'<summary><span class="what">{escape(result.check.title)}</span>{strict}{chips}'
-        f"<time>{result.elapsed_s * 1000:,.0f} ms</time></summary>{_inside(result)}</details>"
+        f"<time>{result.elapsed_s * 1000:,.0f} ms</time></summary>{_inside(result, run)}</details>"
     )
 
 
-def _inside(result: Result) -> str:
+def _inside(result: Result[Check], run: Run[Check]) -> str:
     notes = result.check.notes
     texts = [f'<p class="id">{escape(result.check.id)}</p>']
-    texts += [f"<p>{escape(number)}: {escape(RULES[number].text)}</p>" for number in notes.rules]
+    texts += [f"<p>{escape(number)}: {escape(run.rules[number].text)}</p>" for number in notes.rules]
     if notes.stricter:
         texts.append(f"<p>Stricter than the protocol's text: {escape(notes.stricter)}.</p>")
     if notes.cases:
@@ -119,16 +120,16 @@ def _inside(result: Result) -> str:
 
 def _exchange(text: str) -> str:
     classes = {">": "sent", "<": "got"}
-    lines = [(classes.get(line[:1], "aside"), line) for line in text.split("\n")]
+    lines = [(classes.get(line.lstrip()[:1], "aside"), line) for line in text.split("\n")]
     return "\n".join(f'<span class="{kind}">{escape(line)}</span>' for kind, line in lines)
 
 
-def _rule(number: str, run: Run) -> str:
+def _rule(rule: Rule, run: Run[Check]) -> str:
+    number = rule.number
     results = [result for result in run.results if number in result.check.notes.rules]
     counted = {outcome: sum(result.outcome == outcome for result in results) for outcome in OUTCOMES}
     worst = next((outcome for outcome in ("failed", "passed", "skipped") if counted[outcome]), "skipped")
     shown = ", ".join(f"{counted[outcome]} {outcome}" for outcome in reversed(OUTCOMES) if counted[outcome])
-    rule = RULES[number]
     return (
         f'<tr id="rule-{number}"><td><i class="dot {worst}"></i>{number}</td><td>{escape(rule.text)}</td>'
         f'<td class="num">§ {escape(rule.section)}</td><td class="num">{shown or "not run"}</td></tr>'

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from xml.etree import ElementTree as ET
 
-from millstream_conformance.server.results import Result, Run
+from millstream_conformance.results import Result, Run
+from millstream_conformance.rules import Check
 
 _FORBIDDEN = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-def render(run: Run) -> str:
+def render(run: Run[Check]) -> str:
     """One test suite per group, one test case per check."""
     root = ET.Element("testsuites", name="durable streams conformance", time=f"{run.elapsed_s:.3f}")
     for group, results in run.by_group().items():
@@ -31,7 +32,7 @@ def render(run: Run) -> str:
     return ET.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
 
 
-def _case(result: Result) -> ET.Element:
+def _case(result: Result[Check]) -> ET.Element:
     name = result.check.id.partition("/")[2]
     case = ET.Element("testcase", classname=result.check.group, name=name, time=f"{result.elapsed_s:.3f}")
     properties = ET.SubElement(case, "properties")

@@ -5,36 +5,39 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from millstream_conformance.server.results import Result, Run
-from millstream_conformance.server.rules import RULES
+from millstream_conformance.results import Result, Run
+from millstream_conformance.rules import Check
+
+SUBJECTS = {"server": "url", "client": "command"}
 
 
-def document(run: Run) -> dict[str, Any]:
+def document(run: Run[Check]) -> dict[str, Any]:
     """The report as plain data."""
     return {
         "format": 1,
-        "url": run.url,
+        "suite": run.suite,
+        SUBJECTS[run.suite]: run.subject,
         "startedAt": run.started_at,
         "elapsedS": round(run.elapsed_s, 3),
         "conforms": run.ok,
         "passed": run.count("passed"),
         "failed": run.count("failed"),
         "skipped": run.count("skipped"),
-        "offered": sorted(run.offers.present),
-        "notOffered": run.offers.absent(),
+        "offered": sorted(run.present),
+        "notOffered": run.absent,
         "checks": [_check(result) for result in run.results],
-        "rules": {number: rule.text for number, rule in RULES.items()},
+        "rules": {number: rule.text for number, rule in run.rules.items()},
     }
 
 
-def _check(result: Result) -> dict[str, Any]:
+def _check(result: Result[Check]) -> dict[str, Any]:
     notes = result.check.notes
     return {
         "id": result.check.id,
         "group": result.check.group,
         "title": result.check.title,
-        "rules": notes.rules,
-        "cases": notes.cases,
+        "rules": list(notes.rules),
+        "cases": list(notes.cases),
         "stricter": notes.stricter,
         "outcome": result.outcome,
         "elapsedS": round(result.elapsed_s, 4),
@@ -43,6 +46,6 @@ def _check(result: Result) -> dict[str, Any]:
     }
 
 
-def render(run: Run) -> str:
+def render(run: Run[Check]) -> str:
     """The report as text."""
     return json.dumps(document(run), indent=1, ensure_ascii=False) + "\n"

@@ -1,0 +1,44 @@
+"""The reference pages say what is there: every setting, metric and command, in the words of the code."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+from millstream.server import settings
+from millstream.server.metrics import Metrics
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+def setting_row(name: str, default: object, help: str) -> str:
+    shown = ", ".join(default) if isinstance(default, tuple) else default
+    shown = f"`{shown}`" if shown not in ("", False) else ""
+    option = f"`--{name.replace('_', '-')}`"
+    return f"| {option} | `{settings.VARIABLE_PREFIX}{name.upper()}` | {shown} | {help} |"
+
+
+def test_the_settings_page_has_every_setting_as_it_is_declared() -> None:
+    rows = [setting_row(name, default, rule.help) for name, _, default, rule in settings.fields()]
+    page = (DOCS / "settings.md").read_text().splitlines()
+    missing = [row for row in rows if row not in page]
+    assert not missing, "docs/settings.md lacks these rows:\n" + "\n".join(missing)
+    stale = [row for row in page if row.startswith("| `--") and row not in rows]
+    assert not stale, "docs/settings.md has these rows of settings that are no more:\n" + "\n".join(stale)
+
+
+def test_the_operations_page_names_every_counter() -> None:
+    page = (DOCS / "operations.md").read_text()
+    names = {family.name + "_total" for family in Metrics().collect()}
+    assert names
+    assert not {name for name in names if name not in page}
+
+
+def test_the_commands_page_names_every_command() -> None:
+    page = (DOCS / "commands.md").read_text()
+    helped = subprocess.run(
+        [sys.executable, "-m", "millstream", "--help"], capture_output=True, text=True, check=True, timeout=60
+    )
+    listed = helped.stdout.partition("Commands")[2].splitlines()[1:]
+    commands = {line.strip(" │|").split()[0] for line in listed if line.strip(" │|╰─╯")}
+    assert {"serve", "token", "check", "conformance"} <= commands
+    assert not {command for command in commands if f"millstream {command}" not in page}

@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: help install serve test check format bench docs clean
+.PHONY: help install serve test torture check format bench docs clean
 
 help:            ## show this list
 	@grep -E '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 16
@@ -24,6 +24,9 @@ serve: install   ## start the server on http://127.0.0.1:4437
 
 test: install    ## run every test (Node, curl and friends are used when present or installable)
 	$(BIN)/pytest
+
+torture: install ## the long forms of the crash tests, with a summary (an hour; root for power cuts)
+	$(BIN)/python -m tests.crash.torture
 
 check: install   ## lint, types and layers
 	$(BIN)/ruff format --check .

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import logging
 import signal
 import ssl
 import time
@@ -18,6 +19,8 @@ from millstream.server.settings import Settings, SettingsError
 from millstream.store.base import Store, StoreError
 from millstream.store.log.opening import FolderStore
 from millstream.store.memory import MemoryStore
+
+_log = logging.getLogger("millstream")
 
 _TICK_S = 0.25
 """How often time is looked at: expiry is at most this late."""
@@ -57,8 +60,11 @@ async def _tick(routes: Routes) -> None:
     loop = asyncio.get_running_loop()
     while True:
         await asyncio.sleep(_TICK_S)
-        routes.store.expire(clock_ms())
-        routes.live.tick(loop.time())
+        try:
+            routes.store.expire(clock_ms())
+            routes.live.tick(loop.time())
+        except Exception:
+            _log.exception("the clock's work failed; it is tried again")
 
 
 def serve(settings: Settings, announce: Callable[[str], None]) -> None:

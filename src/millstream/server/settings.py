@@ -61,7 +61,9 @@ class Settings:
     sse_ttl_s: float = _setting(
         60.0, "After how many seconds an event stream ends, for the client to come back.", minimum=0.1
     )
-    max_body_bytes: int = _setting(16 * 2**20, "Largest request body, after decompression.", minimum=1)
+    max_body_bytes: int = _setting(
+        16 * 2**20, "Largest request body, after decompression.", minimum=1, maximum=2**30
+    )
     max_chunk_bytes: int = _setting(
         2**20, "Most bytes in one answer; a single larger message is sent whole.", minimum=1
     )

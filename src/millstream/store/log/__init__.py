@@ -18,4 +18,17 @@ What happens to an append:
 
 A crash at any point loses nothing that was answered: the catalog is a state in the past, and the log
 holds every change since.
+
+Where to look:
+
+        engine       decides, submits, answers; refuses when the disk is full or failed
+        residents    which streams are in memory
+        commit       the thread that writes and syncs
+        segments     the log on disk; `format` draws its bytes
+        checkpoint   pictures of streams, written to files (`content`) and to the catalog
+        recovery     the way back: catalog, then log
+        disk         the only door to the disk, and the place where a simulated one stands in
+        failpoints   named places where a test ends the process
+        check        looks at a folder offline, and cuts a damaged log
+        opening      puts it all together on a folder
 """

@@ -70,7 +70,11 @@ class Catalog:
         self._writer.executescript(_SCHEMA)
         # A commit whose sync failed, or was cut short by the end of its process, can be read from the page
         # cache though it is not on the disk. This writes all of them again, to another place, and syncs.
-        self._writer.execute("pragma wal_checkpoint(truncate)")
+        try:
+            self._writer.execute("pragma wal_checkpoint(truncate)")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_FULL:  # then it stays where it is, and can be read
+                raise
         # Checkpoints write from another thread; look-ups must not wait for them nor see half of one.
         self._reader = _connect(path) if path != ":memory:" else self._writer
 

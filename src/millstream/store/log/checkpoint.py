@@ -13,41 +13,73 @@ The picture is taken of the accepted state, and written only once the log is dur
 the files nor the catalog ever hold a change that a power cut could take out of the log.
 """
 
+import copy
 import errno
 import sqlite3
 
 import msgspec
 
-from millstream.store.log.catalog import Catalog, Row
-from millstream.store.log.content import Unflushed, remove_files, write_unflushed
-from millstream.store.log.disk import Disk, SyncError
+from millstream.protocol.streams import Stream
+from millstream.store.log.catalog import Catalog, Row, encode_stream
+from millstream.store.log.content import StreamContent, Unflushed, remove_files, write_unflushed
+from millstream.store.log.disk import Disk, SyncError, is_full
 from millstream.store.log.failpoints import reach
 from millstream.store.table import Kept
 
 APPLIED_LSN = "applied_lsn"
 NEXT_ID = "next_id"
 
-_PASSING = (errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+_PASSING = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 _PASSING_SQLITE = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_CANTOPEN)
 
 
+class Picture(msgspec.Struct, frozen=True, gc=False):
+    """A stream as it was in one moment. Taking it holds up the event loop, so it copies and no more."""
+
+    kept: Kept
+    stream: Stream
+    end: int
+    appends: int
+    unflushed: Unflushed | None
+
+    @classmethod
+    def of(cls, kept: Kept) -> "Picture":
+        """Take a picture of a stream."""
+        content = kept.content
+        assert isinstance(content, StreamContent)  # this engine makes no other
+        stream = copy.copy(kept.stream)
+        if stream.producers is not None:
+            stream.producers = stream.producers.copy()
+        return cls(kept, stream, content.end, content.appends, content.unflushed())
+
+    def row(self) -> Row:
+        """Write the stream as the catalog has it."""
+        stream = self.stream
+        return Row(stream.id, stream.name, stream.deadline_ms, self.end, self.appends, encode_stream(stream))
+
+    def forget_saved(self) -> None:
+        """Drop from memory what the stream's files now hold."""
+        content = self.kept.content
+        assert isinstance(content, StreamContent)  # as above
+        content.forget(self.end, self.appends)
+
+
 class Checkpoint(msgspec.Struct, frozen=True):
-    """A picture of everything that changed since the last one, taken in one moment."""
+    """Everything that changed since the last one, as it was in one moment."""
 
     lsn: int
     next_id: int
-    rows: list[Row]
-    unflushed: list[Unflushed]
-    kept: list[Kept]
+    pictures: list[Picture]
     gone: list[int]
 
     def write(self, disk: Disk, catalog: Catalog) -> None:
         """Make it the state to recover from; the log must be durable up to its lsn."""
-        write_unflushed(disk, self.unflushed)
+        write_unflushed(disk, [one.unflushed for one in self.pictures if one.unflushed is not None])
         reach("checkpoint.written")
         remove_files(disk, self.gone)
         reach("checkpoint.removed")
-        catalog.checkpoint(self.rows, self.gone, {APPLIED_LSN: self.lsn, NEXT_ID: self.next_id})
+        rows = [one.row() for one in self.pictures]
+        catalog.checkpoint(rows, self.gone, {APPLIED_LSN: self.lsn, NEXT_ID: self.next_id})
         reach("checkpoint.committed")
 
 
@@ -55,4 +87,6 @@ def may_pass(error: BaseException) -> bool:
     """Tell whether a checkpoint that failed may be tried again, or the disk is not to be trusted."""
     if isinstance(error, sqlite3.Error):
         return getattr(error, "sqlite_errorcode", 0) & 0xFF in _PASSING_SQLITE
-    return isinstance(error, OSError) and error.errno in _PASSING and not isinstance(error, SyncError)
+    if isinstance(error, SyncError):
+        return False
+    return is_full(error) or (isinstance(error, OSError) and error.errno in _PASSING)

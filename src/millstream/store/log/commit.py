@@ -4,7 +4,6 @@ No timer: a lone writer waits for nobody. Batches form by themselves, of what is
 previous sync runs.
 """
 
-import errno
 import queue
 import threading
 from collections.abc import Callable
@@ -13,11 +12,10 @@ from typing import Protocol
 
 import msgspec
 
-from millstream.store.log.disk import SyncError
+from millstream.store.log.disk import is_full
 from millstream.store.log.segments import Log
 
 _MAX_BATCH_BYTES = 8 * 2**20
-_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 class Committed(msgspec.Struct, frozen=True):
@@ -61,7 +59,7 @@ class Committer(Protocol):
 
 def outcome_of(error: BaseException) -> Full | Failed:
     """Say what a failed write means for those who wait."""
-    if isinstance(error, OSError) and error.errno in _FULL and not isinstance(error, SyncError):
+    if is_full(error):
         return Full()
     return Failed(str(error) or type(error).__name__)
 

@@ -21,12 +21,12 @@ _SYNC_EACH = 8
 """Up to so many streams a checkpoint syncs file by file; one sync of everything is cheaper for more."""
 
 
-class Unflushed(msgspec.Struct, frozen=True):
+class Unflushed(msgspec.Struct, frozen=True, gc=False):
     """What a checkpoint writes to a stream's files."""
 
     stream_id: int
     data: list[bytes]
-    ends: bytes
+    ends: "array[int]"
     data_position: int
     index_position: int
 
@@ -82,7 +82,7 @@ def write_unflushed(disk: Disk, unflushed: list[Unflushed]) -> None:
     many = len(unflushed) > _SYNC_EACH
     for part in unflushed:
         _write(disk, content_name(part.stream_id), part.data, part.data_position, sync=not many)
-        _write(disk, index_name(part.stream_id), [part.ends], part.index_position, sync=not many)
+        _write(disk, index_name(part.stream_id), [_packed(part.ends)], part.index_position, sync=not many)
     if many and disk.sync_all():
         return
     if many:
@@ -156,9 +156,8 @@ class StreamContent:
         if self._pieces.end == self._flushed:
             return None
         data, ends = self._pieces.all()
-        return Unflushed(
-            self._id, data, _index(ends), self._flushed - self._base, self._appends * ENTRY_BYTES
-        )
+        position, index_position = self._flushed - self._base, self._appends * ENTRY_BYTES
+        return Unflushed(self._id, data, ends, position, index_position)
 
     def forget(self, until: int, appends: int) -> None:
         """Drop from memory what the files now hold."""
@@ -170,7 +169,7 @@ class StreamContent:
         return self._files.read_end(self._id, index)
 
 
-def _index(ends: "array[int]") -> bytes:
+def _packed(ends: "array[int]") -> bytes:
     if sys.byteorder == "big":
         ends = ends[:]
         ends.byteswap()

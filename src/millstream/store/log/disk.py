@@ -10,13 +10,15 @@ sync the page cache no longer tells, so nothing may be tried again and nothing m
 
 import contextlib
 import ctypes
+import errno
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePath
 from typing import Protocol
 
 _IOV_MAX = 1024
+_FULL = (errno.ENOSPC, errno.EDQUOT)
 _fdatasync = getattr(os, "fdatasync", os.fsync)  # macOS has only the latter
 
 
@@ -194,6 +196,21 @@ class RealDisk:
     def close(self) -> None:
         """Let go of the folder."""
         os.close(self._root)
+
+
+def is_full(error: BaseException) -> bool:
+    """Tell whether a call failed for want of room, and did nothing worse."""
+    return isinstance(error, OSError) and error.errno in _FULL and not isinstance(error, SyncError)
+
+
+@contextlib.contextmanager
+def nonfatal_when_full() -> Iterator[None]:
+    """Go on when there is no room."""
+    try:
+        yield
+    except OSError as error:
+        if not is_full(error):
+            raise
 
 
 def sync_path(folder: Path) -> None:

@@ -23,8 +23,8 @@ from millstream.protocol import streams
 from millstream.protocol.requests import AppendRequest, CreateRequest, ReadRequest
 from millstream.protocol.streams import NoSpace, NotFound, SoftDeleted, StoreFailed, Stream, Unstored
 from millstream.store.base import Appended, Created, Deleted, Head, Read
-from millstream.store.log.catalog import NOBODY, Catalog, Row, encode_stream
-from millstream.store.log.checkpoint import Checkpoint, may_pass
+from millstream.store.log.catalog import NOBODY, Catalog
+from millstream.store.log.checkpoint import Checkpoint, Picture, may_pass
 from millstream.store.log.commit import Committed, Committer, Full, Outcome, outcome_of
 from millstream.store.log.content import StreamContent, StreamFiles
 from millstream.store.log.disk import Disk
@@ -111,7 +111,9 @@ class LogStore(TableStore):
 
     async def open(self) -> None:
         """Recover what was kept, and begin to commit."""
-        self._adopt(self._recover())
+        residents = recover(self._catalog, self._log, self._files)
+        self._log.open_end()
+        self._adopt(residents)
         self._committer = self._runtime.start_committer(self._log, self._report)
 
     async def close(self) -> None:
@@ -123,17 +125,12 @@ class LogStore(TableStore):
             await self._jobs_done()
         if self._refusal is None and self._durable_lsn == self._lsn and self._has_changed():
             try:
-                self._picture().write(self._disk, self._catalog)
+                self._take_pictures().write(self._disk, self._catalog)
             except Exception as error:  # nothing is lost: the log has it
                 _log.error("the last checkpoint failed, the next start will take longer: %s", error)
         self._log.close()
         self._files.close()
         self._catalog.close()
-
-    def _recover(self) -> Residents:
-        residents = recover(self._catalog, self._log, self._files)
-        self._log.open_end()
-        return residents
 
     def _adopt(self, residents: Residents) -> None:
         """Make a recovered state the current one."""
@@ -354,8 +351,7 @@ class LogStore(TableStore):
 
         def job() -> None:
             self._log.cut()
-            self._log.close()
-            recovered.append(self._recover())
+            recovered.append(recover(self._catalog, self._log, self._files))
 
         def done(error: BaseException | None) -> None:
             if error is not None:
@@ -415,47 +411,46 @@ class LogStore(TableStore):
 
     def checkpoint(self) -> None:
         """Bring the files and the catalog up to date, beside what else goes on."""
-        picture = self._picture()
+        checkpoint = self._take_pictures()
         self._checkpointing = True
         self._checkpointed_ms = self._now_ms
         durable: Pending[Any] = Pending()
-        durable.then(lambda refusal: self._write_checkpoint(picture, refusal))
+        durable.then(lambda refusal: self._write_checkpoint(checkpoint, refusal))
         self._waiting.append(_Waiting(self._lsn, durable, None))
         self._durable(self._durable_lsn)
 
-    def _picture(self) -> Checkpoint:
+    def _take_pictures(self) -> Checkpoint:
         residents = self._residents
         dirty, residents.dirty = residents.dirty, {}
         self._in_picture = dirty
         self._bytes_since_checkpoint = 0
-        kept = list(dirty.values())
-        unflushed = [part for one in kept if (part := _content(one).unflushed()) is not None]
-        rows = [_row(one) for one in kept]
-        return Checkpoint(self._lsn, residents.next_id, rows, unflushed, kept, list(residents.lost))
+        pictures = [Picture.of(kept) for kept in dirty.values()]
+        return Checkpoint(self._lsn, residents.next_id, pictures, list(residents.lost))
 
-    def _write_checkpoint(self, picture: Checkpoint, refusal: Unstored | None) -> None:
+    def _write_checkpoint(self, checkpoint: Checkpoint, refusal: Unstored | None) -> None:
         if refusal is not None:  # what it shows did not happen; nothing of it was written
             self._checkpointing, self._in_picture = False, {}
             return
         self._writing = True
         self._in_background(
-            lambda: picture.write(self._disk, self._catalog),
-            lambda error: self._finish_checkpoint(picture, error),
+            lambda: checkpoint.write(self._disk, self._catalog),
+            lambda error: self._finish_checkpoint(checkpoint, error),
         )
 
-    def _finish_checkpoint(self, picture: Checkpoint, error: BaseException | None) -> None:
+    def _finish_checkpoint(self, checkpoint: Checkpoint, error: BaseException | None) -> None:
         in_picture, self._in_picture = self._in_picture, {}
         self._checkpointing = self._writing = False
         residents = self._residents
         if error is None:
-            for kept, row in zip(picture.kept, picture.rows, strict=True):
-                if residents.by_id.get(row.stream_id) is kept:
-                    _content(kept).forget(row.flushed, row.appends)
-                    residents.unsaved_names.discard(row.name)
-            residents.lost.difference_update(picture.gone)
+            for picture in checkpoint.pictures:
+                stream = picture.kept.stream
+                if residents.by_id.get(stream.id) is picture.kept:
+                    picture.forget_saved()
+                    residents.unsaved_names.discard(stream.name)
+            residents.lost.difference_update(checkpoint.gone)
             self._due_after = NOBODY
             assert self._committer is not None  # a checkpoint is taken while it runs
-            self._committer.call(lambda: self._log.release(picture.lsn))
+            self._committer.call(lambda: self._log.release(checkpoint.lsn))
         elif may_pass(error):
             _log.error("a checkpoint failed and will be tried again: %s", error)
             for id, kept in in_picture.items():
@@ -503,15 +498,3 @@ _NEVER = 2**62
 def _elapsed(since_ms: int, now_ms: int, least_ms: int) -> bool:
     """Tell whether some time has passed; a clock that was set back counts as that."""
     return since_ms != _NEVER and not since_ms <= now_ms < since_ms + least_ms
-
-
-def _content(kept: Kept) -> StreamContent:
-    assert isinstance(kept.content, StreamContent)  # this engine makes no other
-    return kept.content
-
-
-def _row(kept: Kept) -> Row:
-    stream, content = kept.stream, _content(kept)
-    return Row(
-        stream.id, stream.name, stream.deadline_ms, content.end, content.appends, encode_stream(stream)
-    )

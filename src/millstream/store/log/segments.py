@@ -25,7 +25,7 @@ import msgspec
 
 from millstream.store.base import StoreError
 from millstream.store.log import format
-from millstream.store.log.disk import Disk, File
+from millstream.store.log.disk import Disk, File, nonfatal_when_full
 from millstream.store.log.failpoints import reach
 
 FOLDER = "wal"
@@ -108,7 +108,8 @@ class Log:
         # What was read may be in the page cache only: of a process that was killed before it synced, or
         # whose sync failed, after which the cache calls pages clean that never reached the disk. Writing
         # the last frame again makes sure that it does; all before it were synced before it was written.
-        file.write([file.read(segment.end - segment.last_frame, segment.last_frame)], segment.last_frame)
+        with nonfatal_when_full():  # file systems that never write in place need room even for this
+            file.write([file.read(segment.end - segment.last_frame, segment.last_frame)], segment.last_frame)
         # Whatever lies behind the end is torn. It must not be mistaken for the future's past.
         file.truncate(segment.end)
         reach("recovery.rewritten")
@@ -130,13 +131,14 @@ class Log:
 
     def cut(self) -> None:
         """Take back a write that failed: after this the log ends, durably, with the last one that did not."""
-        if self._file is not None:
-            self._file.truncate(self._position)
-            self._file.sync()
+        if self._file is None:  # it was a new segment that failed
+            self._file = self._disk.open(self._segments[-1].name)
+        self._file.truncate(self._position)
+        self._file.sync()
 
     def reserve(self) -> None:
         """Make sure that there is room for a while, or fail as a write would."""
-        if self._file is None or self._position >= self._segment_bytes:
+        if self._position >= self._segment_bytes:
             self._begin_segment()
         assert self._file is not None  # there is one now
         try:

@@ -1,0 +1,101 @@
+"""The durable engine on a real folder, from plain test code."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from millstream.protocol.expiry import FOREVER, Lifetime
+from millstream.protocol.producers import Stamp
+from millstream.protocol.requests import AppendRequest, CreateRequest
+from millstream.store.log.opening import FolderStore
+from millstream.store.pending import settled
+from millstream.store.table import Kept
+
+OCTETS = b"application/octet-stream"
+NOW_MS = 1_700_000_000_000
+
+
+def facts_of(kept: Kept) -> tuple[object, ...]:
+    """What must survive of a stream."""
+    stream = kept.stream
+    producers = dict(stream.producers or {})
+    content = kept.fetch(0, kept.tail)
+    return content, stream.tail, stream.closed, stream.closed_by, producers, stream.fork_count
+
+
+class Opened:
+    """A folder that is open, on an event loop of its own."""
+
+    def __init__(self, runner: asyncio.Runner, store: FolderStore) -> None:
+        self.runner = runner
+        self.store = store
+
+    def wait(self, decision: Any) -> Any:
+        return self.runner.run(settled(decision))
+
+    def create(self, name: str, lifetime: Lifetime = FOREVER, **wishes: Any) -> Any:
+        request = CreateRequest(content_type=OCTETS, lifetime=lifetime, **wishes)
+        return self.wait(self.store.create(name, request, NOW_MS))
+
+    def append(self, name: str, data: bytes, stamp: Stamp | None = None, *, closes: bool = False) -> Any:
+        return self.wait(self.store.append(name, AppendRequest(data, OCTETS, closes, stamp, None), NOW_MS))
+
+    def delete(self, name: str) -> Any:
+        return self.wait(self.store.delete(name, NOW_MS))
+
+    def state(self) -> dict[str, object]:
+        """Everything that is known of every stream."""
+        found: dict[str, object] = {}
+        for stream in self.store.listing("", None, "", 1000, 0).streams:
+            kept = self.store._lookup(stream.name)
+            assert kept is not None
+            found[stream.name] = facts_of(kept)
+        return found
+
+    def until(self, condition: Callable[[], bool]) -> None:
+        async def poll() -> None:
+            while not condition():  # noqa: ASYNC110  what is waited for knows no events
+                await asyncio.sleep(0.001)
+
+        self.runner.run(asyncio.wait_for(poll(), 10))
+
+    def checkpoint(self) -> None:
+        async def begin() -> None:
+            self.store.checkpoint()
+
+        self.runner.run(begin())
+        self.until(lambda: not self.store._checkpointing)
+        self.runner.run(asyncio.sleep(0.01))
+
+    def abandon(self) -> None:
+        """Let go of the folder as a killed process does: no last checkpoint."""
+        self.store._residents.dirty.clear()
+        self.store._residents.lost.clear()
+
+
+@contextmanager
+def opened(folder: Path, **options: Any) -> Iterator[Opened]:
+    """Open a folder; it is closed at the end as a server would."""
+    with asyncio.Runner() as runner:
+        store = runner.run(_open(folder, options))
+        try:
+            yield Opened(runner, store)
+        finally:
+            runner.run(store.close())
+
+
+async def _open(folder: Path, options: dict[str, Any]) -> FolderStore:
+    store = FolderStore(folder, **{"durable": False, **options})
+    await store.open()
+    return store
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    """Every file of a folder, but for those that SQLite makes to look at its own."""
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and not path.name.endswith(("-shm", "-wal"))
+    }

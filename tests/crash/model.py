@@ -1,0 +1,243 @@
+"""What streams must be, as plainly as it can be said: a dictionary of lists of bytes.
+
+The model does not know logs, files or locks. It applies the changes that an engine says it has made, one
+after the other, each with its number; and it says what the engine ought to decide, from the same rules
+written down a second time.
+"""
+
+from dataclasses import dataclass, field
+
+from millstream.protocol import json_frames
+
+Stamp = tuple[bytes, int, int]
+
+
+@dataclass
+class Entry:
+    """A stream."""
+
+    id: int
+    name: str
+    json: bool
+    pieces: list[bytes] = field(default_factory=list)  # all that a reader sees, inherited or own
+    tail: int = 0
+    closed: bool = False
+    closed_by: Stamp | None = None
+    producers: dict[bytes, Stamp] = field(default_factory=dict)
+    seq: bytes | None = None
+    ttl_ms: int | None = None
+    deadline_ms: int | None = None
+    source: int | None = None
+    forks: int = 0
+    soft_deleted: bool = False
+    history: list[tuple[int, bool, int]] = field(default_factory=list)  # tail, closed, number of the change
+
+    def content(self) -> bytes:
+        return b"".join(self.pieces)
+
+    def expired(self, now_ms: int) -> bool:
+        return self.deadline_ms is not None and now_ms >= self.deadline_ms and not self.soft_deleted
+
+    def number_of(self, tail: int, *, closed: bool) -> int:
+        """The change that made the stream at least that long (and closed)."""
+        return next(number for t, c, number in self.history if t >= tail and (c or not closed))
+
+    def facts(self) -> tuple[object, ...]:
+        """What must be the same after a recovery; deadlines are compared apart."""
+        return (
+            self.name,
+            self.content(),
+            self.tail,
+            self.closed,
+            self.closed_by,
+            self.producers,
+            self.seq,
+            self.source,
+            self.forks,
+            self.soft_deleted,
+            self.deadline_ms is None,
+        )
+
+
+@dataclass(frozen=True)
+class Create:
+    entry: Entry
+    data: bytes
+    closed: bool
+    source: int | None = None
+    base: int = 0
+
+
+@dataclass(frozen=True)
+class Append:
+    id: int
+    data: bytes
+    closes: bool
+    stamp: Stamp | None
+    seq: bytes | None
+    now_ms: int
+
+
+@dataclass(frozen=True)
+class End:
+    id: int
+
+
+@dataclass(frozen=True)
+class Renew:
+    id: int
+    deadline_ms: int
+
+
+Change = Create | Append | End | Renew
+
+
+class Model:
+    """All streams, and the end of those that are no more."""
+
+    def __init__(self) -> None:
+        self.streams: dict[int, Entry] = {}
+        self.names: dict[str, int] = {}
+        self.ended: dict[str, int] = {}  # the number of the change that last ended a name
+
+    def get(self, name: str) -> Entry | None:
+        return self.streams[self.names[name]] if name in self.names else None
+
+    def apply(self, change: Change, number: int) -> int:
+        """Make a change; gives how many streams are gone by it."""
+        if isinstance(change, Create):
+            self._create(change, number)
+        elif isinstance(change, Append):
+            self._append(change, number)
+        elif isinstance(change, Renew):
+            self.streams[change.id].deadline_ms = change.deadline_ms
+        else:
+            return self._end(self.streams[change.id], number)
+        return 0
+
+    def _create(self, change: Create, number: int) -> None:
+        entry = change.entry
+        # A fresh one each time: the same change is applied again when a crash is checked.
+        entry = Entry(entry.id, entry.name, entry.json, ttl_ms=entry.ttl_ms, deadline_ms=entry.deadline_ms)
+        if change.source is not None:
+            source = self.streams[change.source]
+            source.forks += 1
+            entry.source = change.source
+            entry.pieces = _first(source.pieces, change.base)
+        if change.data:
+            entry.pieces.append(change.data)
+        entry.tail = len(entry.content())
+        entry.closed = change.closed
+        entry.history.append((entry.tail, entry.closed, number))
+        self.streams[entry.id] = entry
+        self.names[entry.name] = entry.id
+
+    def _append(self, change: Append, number: int) -> None:
+        entry = self.streams[change.id]
+        if change.data:
+            entry.pieces.append(change.data)
+        entry.tail += len(change.data)
+        if change.stamp is not None:
+            entry.producers[change.stamp[0]] = change.stamp
+        if change.seq is not None:
+            entry.seq = change.seq
+        if change.closes:
+            entry.closed, entry.closed_by = True, change.stamp
+        if entry.ttl_ms is not None:
+            entry.deadline_ms = change.now_ms + entry.ttl_ms
+        entry.history.append((entry.tail, entry.closed, number))
+
+    def _end(self, entry: Entry, number: int) -> int:
+        self.ended[entry.name] = number
+        if entry.forks:
+            entry.soft_deleted = True
+            return 0
+        gone = 0
+        while True:
+            gone += 1
+            del self.streams[entry.id]
+            del self.names[entry.name]
+            self.ended[entry.name] = number
+            if entry.source is None:
+                return gone
+            entry = self.streams[entry.source]
+            entry.forks -= 1
+            if not entry.soft_deleted or entry.forks:
+                return gone
+
+
+def decide_append(
+    entry: Entry | None, data: bytes, *, closes: bool, stamp: Stamp | None, seq: bytes | None
+) -> str:
+    """Name the decision that an append must meet (rules A2, A5 to A7, R2)."""
+    if entry is None:
+        return "NotFound"
+    if entry.soft_deleted:
+        return "SoftDeleted"
+    last = entry.producers.get(stamp[0]) if stamp is not None else None
+    if entry.closed:
+        if stamp is not None and stamp == entry.closed_by:
+            return "Duplicate"
+        if data or not closes:
+            return "Closed"
+        if stamp is None:
+            return "AlreadyClosed"
+        return "Fenced" if last is not None and stamp[1] < last[1] else "Closed"
+    if stamp is not None:
+        refusal = _judge(last, stamp)
+        if refusal is not None:
+            return refusal
+    if seq is not None and entry.seq is not None and seq <= entry.seq:
+        return "SeqRegressed"
+    return "Append"
+
+
+def _judge(last: Stamp | None, stamp: Stamp) -> str | None:
+    _, epoch, seq = stamp
+    if last is None:
+        return None if seq == 0 else "Gap"
+    if epoch < last[1]:
+        return "Fenced"
+    if epoch > last[1]:
+        return None if seq == 0 else "BadStart"
+    if seq <= last[2]:
+        return "Duplicate"
+    return None if seq == last[2] + 1 else "Gap"
+
+
+def decide_fork(source: Entry | None, offset: int | None, sub_offset: int) -> tuple[str, int]:
+    """Name the decision that a fork must meet, and where its own bytes begin (rule F1)."""
+    if source is None:
+        return "SourceNotFound", 0
+    if source.soft_deleted:
+        return "SourceDeleted", 0
+    anchor = source.tail if offset is None else offset
+    if anchor > source.tail:
+        return "ForkBeyondTail", 0
+    if sub_offset == 0:
+        return "Create", anchor
+    following = next_piece(source, anchor)
+    ends = json_frames.message_ends(following) if source.json else list(range(1, len(following) + 1))
+    if sub_offset > len(ends):
+        return "SubOffsetOvershoot", 0
+    return "Create", anchor + ends[sub_offset - 1]
+
+
+def next_piece(entry: Entry, position: int) -> bytes:
+    """The append that begins at a position, if there is one."""
+    start = 0
+    for piece in entry.pieces:
+        if start == position:
+            return piece
+        start += len(piece)
+    return b""
+
+
+def _first(pieces: list[bytes], size: int) -> list[bytes]:
+    found: list[bytes] = []
+    for piece in pieces:
+        if size <= 0:
+            break
+        found.append(piece[:size])
+        size -= len(piece)
+    return found

@@ -1,0 +1,302 @@
+"""Corners of the engine that a crash, a clock or a size may find."""
+
+import contextlib
+import copy
+import os
+import random
+import threading
+from pathlib import Path
+
+import pytest
+
+from crash.folders import NOW_MS, OCTETS, opened
+from crash.simulated_disk import CrashError, SimulatedDisk
+from crash.simulation import Simulation
+from millstream.protocol.expiry import Lifetime
+from millstream.protocol.requests import AppendRequest, ReadRequest
+from millstream.protocol.streams import NoSpace, NotFound
+from millstream.store.log.catalog import Catalog, Row, encode_stream
+from millstream.store.log.commit import Committed, CommitThread, Failed, Full, Outcome
+from millstream.store.log.content import StreamFiles, content_name, index_name
+from millstream.store.log.disk import RealDisk
+from millstream.store.log.recovery import recover
+from millstream.store.log.segments import Log
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_crashing_five_times_while_recovering_changes_nothing(seed: int) -> None:
+    simulation = Simulation(seed)
+    simulation._boot()
+    simulation.disk.crash_at = simulation.disk.steps + 150
+    with contextlib.suppress(CrashError):
+        for _ in range(400):
+            simulation.step()
+    simulation.disk.power_cut()
+    expected = _last_lsn(simulation)
+    simulation._crash()
+    for step in (1, 2, 3, 4, 5):
+        simulation.disk.crash_at = simulation.disk.steps + step
+        with pytest.raises(CrashError):
+            simulation._open()
+        simulation.disk.power_cut()
+        assert _last_lsn(simulation) == expected
+    simulation._open()  # which compares everything
+    assert simulation.store._lsn == expected
+    simulation.catalog.really_close()
+
+
+def _last_lsn(simulation: Simulation) -> int:
+    disk = copy.deepcopy(_without_hook(simulation.disk))
+    log = Log(disk, 2048)
+    recover(simulation.catalog, log, StreamFiles(disk))
+    return log.next_lsn - 1
+
+
+def _without_hook(disk: SimulatedDisk) -> SimulatedDisk:
+    bare = copy.copy(disk)
+    bare.on_step = lambda: None
+    return bare
+
+
+def test_a_stream_beyond_four_gibibytes_keeps_its_tail(tmp_path: Path) -> None:
+    tail = 5 * 2**32 + 10
+    with opened(tmp_path) as data:
+        data.create("/big", body=b"x")
+        data.checkpoint()
+        stream = copy.copy(data.store._lookup("/big").stream)  # type: ignore[union-attr]
+        data.abandon()
+    stream.tail = tail
+    for name, size, last in (
+        (content_name(stream.id), tail, b"the end..."),
+        (index_name(stream.id), 2**3, tail.to_bytes(8, "little")),
+    ):
+        with (tmp_path / name).open("r+b") as file:
+            file.truncate(size)  # sparse
+            file.seek(size - len(last))
+            file.write(last)
+    catalog = Catalog(tmp_path / "catalog.db")
+    catalog.checkpoint([Row(stream.id, "/big", None, tail, 1, encode_stream(stream))], [], {})
+    catalog.close()
+    with opened(tmp_path) as data:
+        assert data.append("/big", b"and more").tail == tail + 8
+        data.checkpoint()
+        data.append("/big", b"!")
+        data.abandon()
+    with opened(tmp_path) as data:
+        found = data.store.read("/big", ReadRequest(offset=tail - 10), 100, NOW_MS)
+        assert (found.data, found.end) == (b"the end...and more!", tail + 9)  # type: ignore[union-attr]
+
+
+def test_a_chain_of_a_thousand_forks_opens_again(tmp_path: Path) -> None:
+    with opened(tmp_path) as data:
+        data.create("/0", body=b"0")
+        for number in range(1, 1000):
+            data.create(f"/{number}", forked_from=f"/{number - 1}")
+    with opened(tmp_path) as data:
+        found = data.store.read("/999", ReadRequest(), 100, NOW_MS)
+        assert found.data == b"0"  # type: ignore[union-attr]
+        data.append("/999", b"1")
+        data.abandon()
+    with opened(tmp_path) as data:
+        assert data.store.read("/999", ReadRequest(), 100, NOW_MS).data == b"01"  # type: ignore[union-attr]
+        for number in range(999):
+            data.delete(f"/{number}")
+        assert data.state().keys() == {"/999"}
+        data.delete("/999")
+        assert not data.store._residents.by_id
+    with opened(tmp_path) as data:
+        assert data.state() == {}
+
+
+def test_deadlines_survive_restarts_and_end_streams_that_nobody_touches(tmp_path: Path) -> None:
+    with opened(tmp_path) as data:
+        for number in range(30):
+            data.create(f"/{number}", lifetime=Lifetime(ttl_s=10))
+        data.create("/kept")
+    with opened(tmp_path) as data:
+        _tick(data, NOW_MS + 9_999)
+        assert len(data.state()) == 31
+        _tick(data, NOW_MS + 10_000)
+        assert data.state().keys() == {"/kept"}
+
+
+def test_renewals_survive_eviction(tmp_path: Path) -> None:
+    with opened(tmp_path) as data:
+        data.create("/a", lifetime=Lifetime(ttl_s=60))
+        data.checkpoint()
+        data.store.read("/a", ReadRequest(), 100, NOW_MS + 500)  # too little to be logged at once
+        for number in range(1, 9):
+            _tick(data, NOW_MS + number * 6_000)
+            data.until(lambda: not data.store._jobs)
+        assert "/a" not in data.store._by_name
+        assert data.store._lookup("/a").stream.deadline_ms == NOW_MS + 60_500  # type: ignore[union-attr]
+
+
+def test_idle_streams_leave_memory_and_come_back(tmp_path: Path) -> None:
+    with opened(tmp_path) as data:
+        for number in range(50):
+            data.create(f"/{number}", body=b"%d" % number)
+        data.checkpoint()
+        for number in range(1, 5):
+            _tick(data, NOW_MS + number * 6_000)
+        assert not data.store._residents.by_id
+        assert data.append("/7", b"+").tail == 2
+        assert data.state()["/7"][0] == b"7+"
+
+
+@pytest.mark.parametrize("days", [-10, 10])
+def test_a_clock_that_jumps_stops_nothing(tmp_path: Path, days: int) -> None:
+    with opened(tmp_path) as data:
+        _tick(data, NOW_MS)
+        data.create("/a", body=b"before")
+        now_ms = NOW_MS + days * 86_400_000
+        _tick(data, now_ms)
+        data.until(lambda: not data.store._jobs)
+        assert not data.store._residents.dirty  # a checkpoint was taken all the same
+        request = AppendRequest(b"-after", OCTETS, False, None, None)
+        assert data.wait(data.store.append("/a", request, now_ms)).tail == 12
+        data.store._refusal, data.store._full_since_ms = NoSpace(), NOW_MS
+        _tick(data, now_ms)
+        data.until(lambda: not data.store._jobs)
+        assert data.store._refusal is None
+
+
+def _tick(data: object, now_ms: int) -> None:
+    async def tick() -> None:
+        data.store.expire(now_ms)  # type: ignore[attr-defined]
+
+    data.runner.run(tick())  # type: ignore[attr-defined]
+    data.until(lambda: data.store._durable_lsn == data.store._lsn)  # type: ignore[attr-defined]
+
+
+def test_a_deletion_is_not_told_to_readers_before_it_is_durable(tmp_path: Path) -> None:
+    with opened(tmp_path) as data:
+        data.create("/a")
+        deletion = data.store.delete("/a", NOW_MS)
+        seen = data.store.read("/a", ReadRequest(), 100, NOW_MS)
+        head = data.store.head("/a", NOW_MS)
+        assert not isinstance(seen, NotFound)
+        assert not isinstance(head, NotFound)
+        data.wait(deletion)
+        assert (data.wait(seen), data.wait(head)) == (NotFound("/a"), NotFound("/a"))
+
+
+def test_no_descriptor_is_left_open(tmp_path: Path) -> None:
+    def count() -> int:
+        return len(os.listdir("/proc/self/fd"))  # noqa: PTH208  names, not paths
+
+    if not Path("/proc/self/fd").exists():
+        pytest.skip("needs /proc")
+    before = count()
+    for _ in range(3):
+        with opened(tmp_path, segment_bytes=1024) as data:
+            for number in range(40):
+                data.create(f"/{random.random()}", body=b"x" * 100)
+                if number % 10 == 9:
+                    data.checkpoint()
+            data.state()
+    assert count() == before
+
+
+def test_every_new_folder_is_synced_in_the_one_above(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced: list[str] = []
+    real = os.fsync
+
+    def fsync(descriptor: int) -> None:
+        synced.append(str(Path(f"/proc/self/fd/{descriptor}").readlink()))
+        real(descriptor)
+
+    if not Path("/proc/self/fd").exists():
+        pytest.skip("needs /proc")
+    monkeypatch.setattr(os, "fsync", fsync)
+    folder = tmp_path / "new" / "data"
+    with opened(folder, durable=True) as data:
+        assert {str(tmp_path), str(tmp_path / "new"), str(folder), str(folder / "wal")} <= set(synced)
+        data.create("/a", body=b"x")
+        data.checkpoint()
+        assert {str(folder / "streams"), str(folder / "streams/01")} <= set(synced)
+    # A process that finds the folders there does not know whether they were ever synced.
+    synced.clear()
+    with opened(folder, durable=True):
+        assert {str(folder), str(folder / "wal")} <= set(synced)
+
+
+def test_many_streams_are_synced_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    syncs: list[object] = []
+    monkeypatch.setattr(RealDisk, "sync_all", lambda self: bool(syncs.append(self)) or True)
+    with opened(tmp_path, durable=True) as data:
+        for number in range(20):
+            data.create(f"/{number}", body=b"x")
+        data.checkpoint()
+        assert len(syncs) == 1
+
+
+# -- The commit thread -----------------------------------------------------------------------------------
+
+
+class StubLog:
+    def __init__(self, *errors: Exception | None) -> None:
+        self.errors = list(errors)
+        self.next_lsn = 1
+        self.gate = threading.Event()
+
+    def write(self, records: list[bytes]) -> None:
+        self.gate.wait(10)
+        error = self.errors.pop(0) if self.errors else None
+        if error is not None:
+            raise error
+        self.next_lsn += len(records)
+
+
+def _thread(log: StubLog) -> tuple[CommitThread, list[Outcome]]:
+    outcomes: list[Outcome] = []
+    return CommitThread(log, outcomes.append), outcomes  # type: ignore[arg-type]
+
+
+def test_stopping_behind_a_batch_that_fails_does_not_hang() -> None:
+    log = StubLog(OSError(28, "full"))
+    thread, outcomes = _thread(log)
+    thread.submit(b"a")
+    stopper = threading.Thread(target=thread.stop)
+    stopper.start()
+    log.gate.set()
+    stopper.join(5)
+    assert not stopper.is_alive()
+    assert outcomes == [Full()]
+
+
+def test_what_was_queued_on_a_full_disk_is_dropped_until_it_is_resumed() -> None:
+    log = StubLog(OSError(28, "full"))
+    thread, outcomes = _thread(log)
+    log.gate.set()
+    thread.submit(b"a")
+    while not outcomes:
+        pass
+    thread.submit(b"b")
+    thread.resume()
+    thread.submit(b"c")
+    thread.stop()
+    assert outcomes == [Full(), Committed(1)]
+
+
+@pytest.mark.parametrize("error", [OSError(5, "broken"), MemoryError(), ValueError("odd")])
+def test_whatever_goes_wrong_is_reported(error: Exception) -> None:
+    log = StubLog(error)
+    thread, outcomes = _thread(log)
+    log.gate.set()
+    thread.submit(b"a")
+    thread.stop()
+    assert [type(outcome) for outcome in outcomes] == [Failed]
+
+
+def test_an_action_that_fails_is_reported() -> None:
+    log = StubLog()
+    thread, outcomes = _thread(log)
+    log.gate.set()
+
+    def act() -> None:
+        raise OSError(5, "broken")
+
+    thread.call(act)
+    thread.stop()
+    assert outcomes == [Failed("[Errno 5] broken")]

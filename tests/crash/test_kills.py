@@ -1,0 +1,86 @@
+"""A server is killed, at any time and at the worst times; nothing that it said turns out untrue."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from crash.kills import kill_loop
+from crash.ledger import Ledger
+from crash.processes import free_port, serving, start
+from millstream.store.log import failpoints
+from millstream.store.log.check import verify
+
+KILLS = int(os.environ.get("MILLSTREAM_KILLS", "8"))
+
+
+@pytest.mark.timeout(60 + 2 * KILLS)
+def test_nothing_is_lost_or_doubled_by_kills(tmp_path: Path) -> None:
+    print(kill_loop(tmp_path, KILLS))
+    assert verify(tmp_path).is_sound
+
+
+@pytest.mark.parametrize("failpoint", failpoints.NAMES)
+def test_a_kill_at_a_failpoint(tmp_path: Path, failpoint: str) -> None:
+    port = free_port()
+    count = 1 if failpoint.startswith("recovery") else 20 if failpoint.startswith("log") else 2
+    recovering = failpoint.startswith("recovery")
+    with Ledger(port) as ledger:
+        if recovering:
+            with serving(tmp_path, port) as server:
+                server.wait_until(lambda: ledger.workers[0].acknowledged > 20)
+                server._process.kill()
+                server._process.wait()
+        server = start(tmp_path, port, environment={"MILLSTREAM_FAILPOINT": f"{failpoint}:{count}"})
+        try:
+            assert server._process.wait(20) == -9, server.output()
+        finally:
+            server.stop()
+        with serving(tmp_path, port) as server:
+            ledger.stop()
+            wrong = ledger.verify()
+    assert not wrong, wrong
+    assert verify(tmp_path).is_sound
+
+
+def test_a_second_server_on_the_same_folder_says_why_and_leaves(tmp_path: Path) -> None:
+    with serving(tmp_path):
+        second = start(tmp_path)
+        assert second._process.wait(20) in (1, 2)
+        second.stop()
+        lines = [line for line in second.output().splitlines() if line]
+        assert lines == [f"millstream serve: {tmp_path} is in use by another server."]
+
+
+def test_a_damaged_folder_is_refused_in_one_line(tmp_path: Path) -> None:
+    with serving(tmp_path):
+        pass
+    segment = next((tmp_path / "wal").glob("*.wal"))
+    data = bytearray(segment.read_bytes())
+    data[9] ^= 1
+    segment.write_bytes(data)
+    server = start(tmp_path)
+    assert server._process.wait(20) == 1
+    server.stop()
+    (line,) = [line for line in server.output().splitlines() if line]
+    assert f"wal/{segment.name}: damaged at byte 0" in line
+
+
+def test_the_check_command_tells_sound_from_damaged(tmp_path: Path) -> None:
+    def check(*arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "millstream", "check", str(tmp_path), *arguments]
+        return subprocess.run(command, capture_output=True, text=True, check=False)
+
+    port = free_port()
+    with serving(tmp_path, port) as server, Ledger(port) as ledger:
+        server.wait_until(lambda: ledger.workers[0].acknowledged > 5)
+        assert check().returncode == 1  # in use
+        ledger.stop()
+    found = check()
+    assert (found.returncode, "is sound" in found.stdout) == (0, True), found
+    segment = max((tmp_path / "wal").glob("*.wal"))
+    segment.write_bytes(segment.read_bytes()[:40])
+    found = check()
+    assert (found.returncode, "is damaged" in found.stdout) == (1, True), found

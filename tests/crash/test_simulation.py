@@ -1,0 +1,165 @@
+"""The simulation finds nothing wrong with the engine, and finds what is wrong with broken ones."""
+
+import os
+
+import pytest
+
+from crash.simulated_disk import SimulatedDisk
+from crash.simulated_engine import SimulatedCommitter, Variant, WatchedStore
+from crash.simulation import Simulation, first_violation
+from millstream.protocol.streams import Append
+from millstream.store.base import Appended
+from millstream.store.log import format
+from millstream.store.log.commit import Committed, Outcome
+from millstream.store.log.segments import Log
+from millstream.store.pending import Eventually
+from millstream.store.table import Kept
+
+SEEDS = int(os.environ.get("MILLSTREAM_SIMULATION_SEEDS", "200"))
+
+
+@pytest.mark.parametrize("first", range(0, SEEDS, 50))
+def test_no_promise_is_broken(first: int) -> None:
+    for seed in range(first, first + 50):
+        try:
+            Simulation(seed).run()
+        except BaseException as error:
+            error.add_note(f"Replay it with: python -m tests.crash.simulation --seed {seed}")
+            raise
+
+
+def test_a_seed_replays_exactly() -> None:
+    def trace() -> list[object]:
+        simulation = Simulation(11)
+        simulation.run()
+        return [simulation.disk.steps, simulation.now_ms, simulation.told_lsn, simulation.disk.snapshot()]
+
+    assert trace() == trace()
+
+
+# -- Engines that are wrong in one place each ----------------------------------------------------------
+
+
+class ForgetfulLog(Log):
+    """Writes, and does not sync."""
+
+    def write(self, records: list[bytes]) -> None:
+        if self._position >= self._segment_bytes:
+            self._begin_segment()
+        assert self._file is not None
+        frame = format.encode_frame(self._segments[-1].salt, self.next_lsn, records)
+        self._file.write([frame], self._position)
+        self._position += len(frame)
+        self.next_lsn += len(records)
+
+
+class SkipsTheLogsSync(Variant):
+    log = ForgetfulLog
+
+
+class HastyCommitter(SimulatedCommitter):
+    def write(self, batch: list[bytes]) -> Outcome:
+        self.report(Committed(self.log.next_lsn + len(batch) - 1))
+        return super().write(batch)
+
+
+class AnswersBeforeTheSync(Variant):
+    committer = HastyCommitter
+
+
+class UsesSegmentsAgainWithoutSalt(Variant):
+    salted = False
+
+
+class ForgetfulStore(WatchedStore):
+    def _commit_append(self, kept: Kept, plan: Append, now_ms: int) -> Eventually[Appended]:
+        forgetful = Append(plan.data, plan.tail, plan.closes, None, plan.seq)
+        return super()._commit_append(kept, forgetful, now_ms)
+
+
+class ForgetsProducers(Variant):
+    store = ForgetfulStore
+
+
+class HastyStore(WatchedStore):
+    def checkpoint(self) -> None:
+        checkpoint = self._take_pictures()
+        self._checkpointing = True
+        self._write_checkpoint(checkpoint, None)
+
+
+class CheckpointsWhatIsNotDurable(Variant):
+    store = HastyStore
+
+
+class FolderlessDisk(SimulatedDisk):
+    def sync_folder(self, name: str) -> None:
+        self.step("sync_folder")
+
+
+class SkipsTheSyncOfFolders(Variant):
+    disk = FolderlessDisk
+
+
+class TrustingLog(Log):
+    """Believes what it reads: opens its end without writing the last frame again."""
+
+    def open_end(self) -> None:
+        self._disk.remove("wal/spare.tmp")
+        self._spare = False
+        if not self._segments:
+            self._begin_segment()
+            return
+        self._file = self._disk.open(self._segments[-1].name)
+        self._position = self._segments[-1].end
+        self._file.truncate(self._position)
+
+
+class TrustsThePageCache(Variant):
+    log = TrustingLog
+
+
+class GreedyLog(Log):
+    """Lets go of one segment too many."""
+
+    def release(self, applied_lsn: int) -> None:
+        super().release(applied_lsn + 5)
+
+
+class ReleasesTooMuch(Variant):
+    log = GreedyLog
+
+
+class ResurrectingStore(WatchedStore):
+    """Answers a deletion before it is in the log."""
+
+    def _durable(self, lsn: int) -> None:
+        super()._durable(lsn)
+        for entry in list(self._waiting):
+            if type(entry.decision).__name__ == "Delete":
+                self._waiting.remove(entry)
+                entry.pending.settle(entry.decision)
+
+
+class AnswersDeletesEarly(Variant):
+    store = ResurrectingStore
+
+
+@pytest.mark.parametrize(
+    "variant",
+    [
+        SkipsTheLogsSync,
+        AnswersBeforeTheSync,
+        UsesSegmentsAgainWithoutSalt,
+        ForgetsProducers,
+        CheckpointsWhatIsNotDurable,
+        SkipsTheSyncOfFolders,
+        TrustsThePageCache,
+        ReleasesTooMuch,
+        AnswersDeletesEarly,
+    ],
+)
+def test_a_broken_engine_is_caught(variant: type[Variant]) -> None:
+    caught = first_violation(variant, range(300))
+    assert caught is not None, "300 seeds went by without anybody noticing"
+    print(f"seed {caught[0]}: {caught[1]}")

@@ -1,0 +1,134 @@
+"""The long forms of the crash tests, with progress, and a table at the end.
+
+python -m tests.crash.torture                    all of it; an hour or so
+python -m tests.crash.torture --scale 0.05       a twentieth of it
+python -m tests.crash.torture kills power-ext4   some of it
+"""
+
+import argparse
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+
+TESTS = Path(__file__).parents[1]
+
+
+def main() -> int:
+    """Run what was asked for; gives 1 when anything failed."""
+    sys.path.insert(0, str(TESTS))
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("names", nargs="*", help=f"of {', '.join(ORDEALS)}; all when none is named")
+    parser.add_argument("--scale", type=float, default=1.0, help="how much of each, 1.0 is the whole")
+    arguments = parser.parse_args()
+    rows = []
+    for name in arguments.names or ORDEALS:
+        print(f"{name} ...", flush=True)
+        begun_s = time.monotonic()
+        passed, result = _run(ORDEALS[name], arguments.scale)
+        rows.append((name, "ok" if passed else "FAILED", f"{time.monotonic() - begun_s:.0f} s", result))
+        print(f"  {result}", flush=True)
+    _print_table(rows)
+    return int(any(row[1] != "ok" for row in rows))
+
+
+def _run(ordeal: Callable[[Path, float], str], scale: float) -> tuple[bool, str]:
+    with tempfile.TemporaryDirectory(prefix="millstream-torture-") as scratch:
+        try:
+            return True, ordeal(Path(scratch), scale)
+        except Exception as error:
+            traceback.print_exc()
+            return False, f"{type(error).__name__}: {error}".splitlines()[0][:200]
+
+
+def _print_table(rows: list[tuple[str, ...]]) -> None:
+    widths = [max(len(row[column]) for row in rows) for column in range(3)]
+    print()
+    for row in rows:
+        print("  ".join(cell.ljust(width) for cell, width in zip(row, [*widths, 0], strict=True)))
+
+
+def _simulation(_: Path, scale: float) -> str:
+    from crash.simulation import GENERATIONS, STEPS, Simulation
+
+    seeds, crashes = max(1, round(1000 * scale)), 0
+    for seed in range(seeds):
+        simulation = Simulation(seed)
+        try:
+            simulation.run()
+        except BaseException as error:
+            error.add_note(f"Replay it with: python -m tests.crash.simulation --seed {seed}")
+            raise
+        crashes += simulation.crashes
+        if seed % 200 == 199:
+            print(f"  {seed + 1} seeds", flush=True)
+    return f"{seeds} seeds x {GENERATIONS} generations x {STEPS} steps, {crashes} crashes, no violation"
+
+
+def _kills(scratch: Path, scale: float) -> str:
+    from crash.kills import kill_loop
+
+    # Several folders, so that the last one is not read for hours.
+    total, done, summaries = max(1, round(1000 * scale)), 0, []
+    while done < total:
+        kills = min(100, total - done)
+        summaries.append(kill_loop(scratch / str(done), kills, seed=done, progress=True))
+        done += kills
+    return f"{total} kills: 0 lost, 0 doubled, 0 gaps, no offset used twice ({summaries[-1]})"
+
+
+def _power(kind: str, cuts: int) -> Callable[[Path, float], str]:
+    def ordeal(scratch: Path, scale: float) -> str:
+        from crash.power import power_cuts, why_not
+
+        if reason := why_not(kind):
+            return f"skipped: {reason}"
+        return power_cuts(scratch, max(1, round(cuts * scale)), kind, progress=True)
+
+    return ordeal
+
+
+def _races(scratch: Path, scale: float) -> str:
+    from crash.processes import kill, port_of, serving
+    from crash.races import race
+
+    rounds = max(1, round(1000 * scale))
+    with serving(scratch / "data") as server:
+        racing = race(port_of(server), rounds, progress=True)
+        kill(server)
+    with serving(scratch / "data") as server:
+        racing.verify(port_of(server))
+    return f"{rounds} closes and {rounds} deletes against appends: never reopened, nothing after the end"
+
+
+def _tests(*files: str) -> Callable[[Path, float], str]:
+    def ordeal(_: Path, _scale: float) -> str:
+        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+        command += [str(TESTS / "crash" / file) for file in files]
+        done = subprocess.run(command, cwd=TESTS.parent, capture_output=True, text=True, check=False)
+        if done.returncode:
+            print(done.stdout)
+            raise AssertionError(done.stdout.strip().splitlines()[-1])
+        return done.stdout.strip().splitlines()[-1]
+
+    return ordeal
+
+
+ORDEALS: dict[str, Callable[[Path, float], str]] = {
+    "simulation": _simulation,
+    "broken-engines": _tests("test_simulation.py"),
+    "bytes": _tests("test_bytes.py"),
+    "faults": _tests("test_faults.py"),
+    "failpoints": _tests("test_kills.py"),
+    "races": _races,
+    "kills": _kills,
+    "power-ext4": _power("ext4", 500),
+    "power-xfs": _power("xfs", 100),
+}
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -22,7 +22,8 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 serve: install   ## start the server on http://127.0.0.1:4437
 	$(BIN)/millstream serve
 
-test: install    ## run every test (Node, curl and friends are used when present or installable)
+test: install    ## run every test; what a machine lacks and may not install is skipped with one line
+	@tests/install-system-packages
 	$(BIN)/pytest
 
 torture: install ## the long forms of the crash tests, with a summary (an hour; root for power cuts)
@@ -51,4 +52,4 @@ $(VENV)/.installed-docs: $(VENV)/.installed
 
 clean:           ## remove .venv, caches and build output
 	rm -rf $(VENV) build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis
-	rm -rf tests/public/node_modules tests/clients/node_modules tests/client/reference/node_modules tests/browser/node_modules bench/reference/node_modules
+	rm -rf tests/public/node_modules tests/clients/node_modules tests/client/reference/node_modules tests/browser/node_modules bench/reference/node_modules tests/artifacts

@@ -42,6 +42,8 @@ for (const payload of payloads.slice(0, -1)) {
 }
 const { finalOffset } = await write.closeWith(payloads.at(-1))
 await reader.closed
+// The session may be over before its last batch has been handed to us.
+await seen(expected + (isJson ? 1 : payloads.at(-1).length))
 
 const head = await handle.head()
 const lateAppend = await handle.append(payloads[0]).then(

@@ -149,3 +149,19 @@ def test_only_configured_origins_are_welcome() -> None:
             assert answer.headers["X-Content-Type-Options"] == "nosniff"
         answer = httpx.options(server.url + "/s", headers={"Origin": "https://one.example"})
         assert answer.headers["Access-Control-Allow-Origin"] == "https://one.example"
+
+
+@pytest.mark.parametrize(
+    ("content_type", "sandboxed"),
+    [
+        ("text/html", True),
+        ("image/svg+xml; charset=utf-8", True),
+        ("text/plain", False),
+        ("application/json", False),
+    ],
+)
+def test_content_that_a_browser_would_run_is_sandboxed(content_type: str, sandboxed: bool) -> None:
+    with millstream() as server:
+        url = f"{server.url}/page"
+        httpx.put(url, content=b'"x"', headers={"Content-Type": content_type})
+        assert (httpx.get(url).headers.get("content-security-policy") == "sandbox") is sandboxed

@@ -14,6 +14,11 @@ from typing import Final
 DEFAULT_TYPE: Final = b"application/octet-stream"
 
 
+_ACTIVE: Final = frozenset(
+    [b"text/html", b"text/xml", b"application/xml", b"application/xhtml+xml", b"image/svg+xml"]
+)
+
+
 class Kind(enum.Enum):
     """How the content of a stream is framed and shown."""
 
@@ -37,6 +42,12 @@ def kind_of(content_type: bytes) -> Kind:
     if essence.startswith(b"text/"):
         return Kind.TEXT
     return Kind.BINARY
+
+
+@lru_cache(maxsize=1024)
+def is_active(content_type: bytes) -> bool:
+    """Tell whether a browser that opens such content would run scripts in it."""
+    return media_type(content_type) in _ACTIVE
 
 
 def same_type(one: bytes, other: bytes) -> bool:

@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from millstream.protocol import caching, headers, json_frames, reads, streams
-from millstream.protocol.content import Kind
+from millstream.protocol.content import Kind, is_active
 from millstream.protocol.errors import RequestError
 from millstream.protocol.offsets import format_offset
 from millstream.protocol.producers import BadStart, Fenced, Gap
@@ -31,6 +31,7 @@ EXTENSIONS: Final = (headers.MILLSTREAM_EXTENSIONS, b"until, list")
 _CLOSED = (headers.STREAM_CLOSED, b"true")
 _UP_TO_DATE = (headers.STREAM_UP_TO_DATE, b"true")
 _NO_STORE = (b"cache-control", caching.NO_STORE)
+_SANDBOX = (b"content-security-policy", b"sandbox")  # what somebody wrote must not act as this origin
 _PROBLEM = (headers.CONTENT_TYPE, b"application/problem+json")
 
 
@@ -226,6 +227,8 @@ def read(
     credentials to read, which shared caches do not ask for.
     """
     reply = [(headers.CONTENT_TYPE, chunk.content_type), _next(chunk.end)]
+    if is_active(chunk.content_type):
+        reply.append(_SANDBOX)
     if chunk.up_to_date:
         reply.append(_UP_TO_DATE)
         if chunk.closed:

@@ -189,14 +189,24 @@ class Connection(asyncio.Protocol):
             if self._lingered > _LINGER_BYTES:
                 self._transport.abort()
             return
-        if not self._head_bytes and not self._in_body and self._answering is None:
-            self._deadline_s = self._server.now_s + self._server.settings.header_timeout_s
         self._head_bytes += len(data)
         self._parse(data)
-        if self._refusal is None and self._head_bytes > self._server.settings.max_header_bytes:
-            self._refusal = _headers_too_large()
+        if self._head_bytes:
+            self._more_to_come(len(data))
         if self._refusal is not None and self._answering is None and not self._queue:
             self._refuse(self._refusal)
+
+    def _more_to_come(self, received: int) -> None:
+        """Limit what is not whole, in size and in time from its first byte on."""
+        if self._head_bytes > self._server.settings.max_header_bytes:
+            self._refuse_head()
+        elif self._head_bytes == received and not self._in_body and self._answering is None:
+            self._deadline_s = self._server.now_s + self._server.settings.header_timeout_s
+
+    def _refuse_head(self) -> None:
+        if self._refusal is None:
+            too_long_url = 2 * len(self._url) > self._server.settings.max_header_bytes
+            self._refusal = _URL_TOO_LONG if too_long_url else _HEADERS_TOO_LARGE
 
     def _parse(self, data: bytes) -> None:
         while data:
@@ -224,9 +234,6 @@ class Connection(asyncio.Protocol):
         self._begin()
         self._parser = httptools.HttpRequestParser(self)
         return head + encode_headers(fields) + b"\r\n"
-
-    def _offers_upgrade(self) -> bool:
-        return b"upgrade" in self._headers and bool(self._parser.should_upgrade())
 
     def eof_received(self) -> bool:
         """Take note that the client sends no more; what it asked for is answered, if that is soon.
@@ -257,8 +264,6 @@ class Connection(asyncio.Protocol):
     def on_url(self, url: bytes) -> None:
         """Take a piece of the request's target."""
         self._url += url
-        if len(self._url) > self._server.settings.max_header_bytes:
-            self._refusal = problem(414, "URL_TOO_LONG", "The URL is too long.")
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Take a header; a repeated one is joined, which only lists survive."""
@@ -270,16 +275,17 @@ class Connection(asyncio.Protocol):
         if name in headers:
             value = headers[name] + b", " + value
         headers[name] = value
-        if len(headers) > _MAX_HEADERS or self._field_bytes > self._server.settings.max_header_bytes:
-            self._refusal = _headers_too_large()
 
     def on_headers_complete(self) -> None:
         """Look at the headers before the body comes: some requests are refused without it."""
         self._in_body = True
         self._head_bytes = 0
-        if self._refusal is not None or self._offers_upgrade():
-            return
         headers = self._headers
+        size = len(self._url) + self._field_bytes
+        if len(headers) > _MAX_HEADERS or size > self._server.settings.max_header_bytes:
+            self._refuse_head()
+        if self._refusal is not None or (b"upgrade" in headers and self._parser.should_upgrade()):
+            return
         host = headers.get(b"host")
         if (host is None and self._parser.get_http_version() != "1.0") or (host is not None and b"," in host):
             self._refusal = problem(400, "INVALID_HOST", "A request has one Host header.")
@@ -310,8 +316,10 @@ class Connection(asyncio.Protocol):
 
     def on_message_complete(self) -> None:
         """Answer a whole request, now or in its turn."""
-        if self._refusal is not None or self._closing or self._offers_upgrade():
+        if self._refusal is not None or self._closing:
             return
+        if b"upgrade" in self._headers and self._parser.should_upgrade():
+            return  # it comes once more, without the offer
         path, _, query = self._url.partition(b"?")
         if not path.startswith(b"/"):
             path = _path_of(path)
@@ -461,8 +469,8 @@ class Connection(asyncio.Protocol):
         return problem(413, "BODY_TOO_LARGE", f"A request body is at most {limit} bytes.")
 
 
-def _headers_too_large() -> Reply:
-    return problem(431, "HEADERS_TOO_LARGE", "The headers are too large or too many.")
+_URL_TOO_LONG = problem(414, "URL_TOO_LONG", "The URL is too long.")
+_HEADERS_TOO_LARGE = problem(431, "HEADERS_TOO_LARGE", "The headers are too large or too many.")
 
 
 def _path_of(target: bytes) -> bytes:

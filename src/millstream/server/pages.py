@@ -11,6 +11,7 @@ policy below lets it load and call nothing but this server, and run no script th
 import hashlib
 import html
 from collections.abc import Callable
+from functools import cache
 from importlib.resources import files
 from typing import Final
 
@@ -37,7 +38,7 @@ _POLICY: Final[list[Header]] = [
 ]
 _INDEX = "index.html"
 _HERE: Final = b"{{here}}"
-"""Stands in the page for the path at which the server sees it; the rest of its URL is a mount or a proxy's."""
+"""Stands in the page for the path at which the server sees it; what its URL has before that is a mount."""
 
 
 class Pages:
@@ -45,11 +46,7 @@ class Pages:
 
     def __init__(self, stream_path: str) -> None:
         self._stream_path = stream_path
-        self._files: dict[str, tuple[bytes, bytes]] = {}
-        for file in files("millstream.server").joinpath("web").iterdir():
-            content_type = _TYPES.get("." + file.name.rpartition(".")[2])
-            if content_type is not None:
-                self._files[file.name] = content_type, file.read_bytes()
+        self._files = _read_files()
 
     def find(self, path: str) -> Callable[[Request], Answer] | None:
         """Find what answers at a path below `__ds`; only names of files that are there do."""
@@ -64,6 +61,14 @@ class Pages:
         content_type, template = self._files[_INDEX]
         here = parse_name(request.path)[len(request.mount + self._stream_path) :]
         return _answer(request, content_type, template.replace(_HERE, html.escape(here).encode()))
+
+
+@cache
+def _read_files() -> dict[str, tuple[bytes, bytes]]:
+    """Read every file that is part of the page: its type and content, by name."""
+    found = files("millstream.server").joinpath("web").iterdir()
+    typed = ((file, _TYPES.get("." + file.name.rpartition(".")[2])) for file in found)
+    return {file.name: (kind, file.read_bytes()) for file, kind in typed if kind is not None}
 
 
 def at_root(request: Request) -> Reply:

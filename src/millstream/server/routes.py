@@ -175,9 +175,7 @@ class Routes:
         now_ms = self._clock_ms()
         found = self.store.read(name, read, self.settings.max_chunk_bytes, now_ms, peek=sse)
         caller = Caller(request.grant.lasts_s(now_ms / 1000), request.has_credentials)
-        if sse:
-            return when(found, partial(self._feed, name, read, caller))
-        return when(when(found, partial(self._long_poll, name, read, caller)), partial(self._coded, request))
+        return when(found, partial(self._feed if sse else self._long_poll, name, read, caller))
 
     def _feed(self, name: str, read: ReadRequest, caller: Caller, found: Read) -> Reply | EventFeed:
         if not isinstance(found, Chunk):

@@ -1,6 +1,7 @@
 """Settings: where they come from, and what they may be."""
 
 import dataclasses
+import json
 from pathlib import Path
 from typing import Any
 
@@ -57,9 +58,7 @@ def test_each_setting_can_be_given_in_each_way(config: Path) -> None:
             value = ("https://a.example", "https://b.example")
         beside = {"tls_cert": {"tls_key": "k"}, "tls_key": {"tls_cert": "c"}}.get(name, {})
         text = ",".join(value) if isinstance(value, tuple) else str(value)
-        as_toml = {True: "true", False: "false"}.get(
-            value, repr(list(value) if kind not in (str, int, float, bool) else value)
-        )
+        as_toml = json.dumps(value)
         config.write_text(f"{name} = {as_toml}\n")
         ways = [
             load({name: value} | beside, {}),

@@ -13,7 +13,7 @@ export async function before(name, about, kind, wantedBytes, signal) {
   const tail = position(about.tail);
   const base = tail - about.bytes;
   if (about.bytes <= wantedBytes) return "-1";
-  if (kind !== "json") return moved(about.tail, Math.max(base, tail - wantedBytes));
+  if (kind !== "json") return moved(about.tail, Math.max(base, roundedDown(tail - wantedBytes)));
   let offset = "-1";
   let found = "-1";
   for (let step = 0; step < MOST_STEPS; step += 1) {
@@ -23,4 +23,9 @@ export async function before(name, about, kind, wantedBytes, signal) {
     found = offset;
   }
   return null;
+}
+
+/** To a line of a hex dump. */
+function roundedDown(at) {
+  return at - (at % 16);
 }

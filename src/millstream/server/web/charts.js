@@ -12,8 +12,11 @@ export class Chart {
   #svg = document.createElementNS(SVG, "svg");
   #title;
   #words;
+  #thousand;
 
-  constructor(title, words, samples, span) {
+  /** `thousand` is what a unit holds of the next smaller one: 1024 for bytes. */
+  constructor(title, words, samples, span, thousand = 1000) {
+    this.#thousand = thousand;
     this.#title = title;
     this.#words = words;
     this.samples = samples;
@@ -38,7 +41,7 @@ export class Chart {
   /** Draw values, of which null is a gap. */
   draw(values) {
     const known = values.filter((value) => value !== null);
-    const top = niceAbove(Math.max(1, ...known));
+    const top = niceAbove(Math.max(1, ...known), this.#thousand);
     const lines = [];
     let run = [];
     values.forEach((value, index) => {
@@ -62,9 +65,10 @@ export class Chart {
   }
 }
 
-function niceAbove(value) {
-  const power = 10 ** Math.floor(Math.log10(value));
-  return [1, 2, 5, 10].map((step) => step * power).find((mark) => mark >= value);
+function niceAbove(value, thousand) {
+  const unit = thousand ** Math.floor(Math.log(value) / Math.log(thousand));
+  const marks = [1, 2, 5, 10, 20, 50, 100, 200, 500, thousand, 2 * thousand];
+  return marks.map((mark) => mark * unit).find((mark) => mark >= value);
 }
 
 function made(name, className) {

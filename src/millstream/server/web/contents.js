@@ -44,7 +44,7 @@ class JsonContents {
       if (at !== null) at += sizes[index];
       return made;
     });
-    return { added, grown: null };
+    return { added, grown: null, amount: added.length };
   }
 }
 
@@ -72,7 +72,7 @@ class TextContents {
     };
     for (const line of lines) put(line, true);
     if (last) put(last, false);
-    return { added, grown };
+    return { added, grown, amount: added.length };
   }
 }
 
@@ -98,7 +98,7 @@ class BinaryContents {
       from += part.length;
       if (at !== null) at += part.length;
     }
-    return { added, grown };
+    return { added, grown, amount: bytes.length };
   }
 }
 

@@ -1,8 +1,6 @@
 // JSON as text: cut into messages and laid out without being parsed, so that big integers, repeated keys
 // and the order of keys stay as they were sent.
 
-const WIDTH = 88;
-
 /** Cut the text of an array into the texts of its elements. */
 export function elements(text) {
   const found = [];
@@ -66,8 +64,8 @@ function tokens(text, limit) {
   return { found, isWhole: at >= text.length };
 }
 
-/** Lay JSON out in lines: pieces of [kind, text], where kind is key, string, number, word or "". */
-export function layOut(text, limit) {
+/** Lay JSON out in lines of a width: pieces of [kind, text], where kind is key, string, number, word or "". */
+export function layOut(text, limit, width) {
   const { found, isWhole } = tokens(text, limit);
   const pieces = [];
   const inline = []; // for each open bracket, whether it fits on a line
@@ -75,7 +73,7 @@ export function layOut(text, limit) {
   found.forEach((token, at) => {
     if (token === "{" || token === "[") {
       pieces.push(["", token]);
-      inline.push(inline.at(-1) || fits(found, at, WIDTH - 2 * inline.length));
+      inline.push(inline.at(-1) || fits(found, at, width - 2 * inline.length));
       if (!inline.at(-1)) newLine();
     } else if (token === "}" || token === "]") {
       if (!inline.pop()) newLine();

@@ -53,7 +53,7 @@ export function startListing() {
 
 /** Load the list again, after a change that this page has made. */
 export function reloadListing() {
-  if (items.length < PAGE) load({ quietly: true });
+  load({ quietly: true });
 }
 
 async function load({ quietly = false } = {}) {

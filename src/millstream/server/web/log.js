@@ -2,7 +2,7 @@
 //
 //   entries   [ . . . . . . . . . . . . . . . . ]   at most MAX_ENTRIES and MAX_BYTES; the oldest go first
 //   shown     [ .   . .     . . .   . . . .   . ]   those that the filter lets through
-//   rows                        first ^     ^ last  at most WINDOW of them are elements
+//   rows                        first ^     ^ last  at most WINDOW of them are elements, fewer while following
 //
 // Entries may come at any rate: they are drawn once a frame, and drawing takes a quarter of the time at most.
 
@@ -13,8 +13,13 @@ import { count, many } from "./words.js";
 const MAX_ENTRIES = 20_000;
 const MAX_BYTES = 32 * 2 ** 20;
 const WINDOW = 300;
+const FOLLOWING_WINDOW = 100;
 const STEP = 100; // how many rows come and go when somebody scrolls to an end of the window
 const NEAR_PX = 400;
+const SETTLING_MS = 500; // for so long, a scroll that had begun before may go on
+const CHARACTER_PX = 7.55; // of the font that the log is set in
+const MARGIN_PX = 120;
+const NARROW_MARGIN_PX = 26;
 
 export class Log {
   #box;
@@ -36,7 +41,10 @@ export class Log {
   #restUntilMs = 0;
   #topPx = 0;
   #following = true;
+  #followedMs = 0;
   #entryOf = new WeakMap();
+  #columns = 80;
+  #remark = "";
 
   /** `onFollow` is told when scrolling begins or ends following. */
   constructor(box, newer, onFollow) {
@@ -45,6 +53,7 @@ export class Log {
     this.onFollow = onFollow;
     this.#end.hidden = this.#note.hidden = true;
     box.replaceChildren(this.#note, this.#rows, this.#end);
+    new ResizeObserver(() => this.#measure()).observe(box);
     box.addEventListener("scroll", () => this.#scrolled(), { passive: true });
     box.addEventListener("wheel", (event) => event.deltaY < 0 && this.#letGo(), { passive: true });
     box.addEventListener("touchmove", () => this.#letGo(), { passive: true });
@@ -62,6 +71,7 @@ export class Log {
   clear() {
     this.#entries = [];
     this.#bytes = this.#dropped = 0;
+    this.#remark = "";
     this.#end.hidden = true;
     this.#refilter();
   }
@@ -77,6 +87,12 @@ export class Log {
     }
     if (grown?.row) this.#grown.add(grown);
     if (this.#entries.length > MAX_ENTRIES * 1.1 || this.#bytes > MAX_BYTES * 1.1) this.#trim();
+    this.#schedule();
+  }
+
+  /** Say something above the first entry. */
+  remark(words) {
+    this.#remark = words;
     this.#schedule();
   }
 
@@ -99,8 +115,18 @@ export class Log {
 
   follow(following) {
     this.#following = following;
+    if (following) this.#followedMs = performance.now();
     this.onFollow(following);
     this.#schedule();
+  }
+
+  #measure() {
+    const widthPx = this.#box.clientWidth;
+    const columns = Math.floor((widthPx - (widthPx < 600 ? NARROW_MARGIN_PX : MARGIN_PX)) / CHARACTER_PX);
+    if (columns === this.#columns || widthPx === 0) return;
+    this.#columns = columns;
+    if (this.#view !== "plain") this.#refilter();
+    else if (this.#following) this.#schedule();
   }
 
   #letGo() {
@@ -157,7 +183,7 @@ export class Log {
     this.#grown.clear();
     const total = this.#shown.length;
     if (this.#following) {
-      const from = Math.max(0, total - WINDOW);
+      const from = Math.max(0, total - FOLLOWING_WINDOW);
       if (from >= this.#last) {
         this.#removeRows(this.#first, this.#last);
         this.#last = from;
@@ -175,16 +201,17 @@ export class Log {
   }
 
   #notes() {
-    const older = this.#first === 0 && this.#dropped > 0;
-    this.#note.hidden = !older;
-    if (older) this.#note.textContent = `${many(this.#dropped, "older entry", "older entries")} not kept on this page`;
+    const older = `${many(this.#dropped, "older entry", "older entries")} not kept on this page`;
+    const words = this.#dropped ? older : this.#remark;
+    this.#note.hidden = !words || this.#first > 0;
+    if (this.#note.textContent !== words) this.#note.textContent = words;
     const unseen = this.#shown.length - this.#last;
     this.#newer.hidden = this.#following;
     this.#newer.textContent = unseen > 0 ? `↓ ${count(unseen)} newer` : "↓ Latest";
   }
 
   #row(entry) {
-    entry.row = rowOf(entry, this.#view);
+    entry.row = rowOf(entry, this.#view, this.#columns);
     this.#entryOf.set(entry.row, entry);
     return entry.row;
   }
@@ -203,7 +230,10 @@ export class Log {
     const below = box.scrollHeight - box.scrollTop - box.clientHeight;
     const isAtEnd = below < 4 && this.#last === this.#shown.length;
     if (isAtEnd && !this.#following && box.scrollTop > this.#topPx) this.follow(true);
-    else if (!isAtEnd && box.scrollTop < this.#topPx - 1) this.#letGo();
+    else if (!isAtEnd && box.scrollTop < this.#topPx - 1) {
+      if (performance.now() - this.#followedMs > SETTLING_MS) this.#letGo();
+      else this.#schedule();
+    }
     this.#topPx = box.scrollTop;
     if (this.#following) return;
     if (box.scrollTop < NEAR_PX && this.#first > 0) this.#slide(-1);

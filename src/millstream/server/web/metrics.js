@@ -15,10 +15,13 @@ const sum = (...names) => (now) => names.reduce((total, name) => total + (now.ge
 
 const CHARTS = [
   ["Appends per second", rate, perSecond("millstream_appends_total")],
-  ["Bytes per second", (value) => `${bytes(value)}/s`, perSecond("millstream_appended_bytes_total")],
+  ["Bytes per second", (value) => `${bytes(value)}/s`, perSecond("millstream_appended_bytes_total"), 1024],
   ["Live readers", rate, sum("ds_sse_clients_num", "ds_poll_clients_num")],
   ["Reads per second", rate, perSecond("ds_requests_total")],
-].map(([title, words, measure]) => ({ chart: new Chart(title, words, SAMPLES, `${SAMPLES / 60} min`), measure, values: [] }));
+].map(([title, words, measure, thousand]) => {
+  const chart = new Chart(title, words, SAMPLES, `${SAMPLES / 60} min`, thousand);
+  return { chart, measure, values: [] };
+});
 
 const problem = document.getElementById("metrics-problem");
 let before = null;

@@ -1,26 +1,23 @@
-// One stream: its facts, its messages as they come, and what can be done with it.
+// One stream: its messages as they come, from where the person wants them.
 
-import { addressOf, typedName } from "./address.js";
+import { startActions } from "./actions.js";
 import { before } from "./backwards.js";
-import { contentsOf, kindOf, utf8 } from "./contents.js";
-import { onAnswer, openDialog, tell } from "./dialogs.js";
-import { parseHex } from "./hex.js";
-import { reloadListing } from "./listing.js";
+import { contentsOf, kindOf } from "./contents.js";
+import { describe, showAbout, showOffset } from "./facts.js";
 import { Log } from "./log.js";
 import { parseOffset, position } from "./offsets.js";
-import { Problem, ask, controlUrl, streamPath, streamUrl } from "./server.js";
+import { Problem } from "./server.js";
 import { Tail } from "./tail.js";
-import { VIEWS } from "./views.js";
 import { visible } from "./visible.js";
-import { bytes, count, many, moment } from "./words.js";
+import { bytes, count, many } from "./words.js";
 
-const BYTES_PER_MESSAGE = { json: 256, text: 128, binary: 16 }; // a first guess at how far back "last" is
-const UNITS = { json: ["message"], text: ["line"], binary: ["block"] };
+const BYTES_PER_ENTRY = { json: 256, text: 128, binary: 256 }; // a first guess at how far back "last" is
+const AMOUNTS = { json: (number) => many(number, "message"), text: (number) => many(number, "line"), binary: bytes };
 
 const $ = (id) => document.getElementById(id);
 const log = new Log($("log"), $("newer"), (following) => ($("follow").ariaPressed = following));
 
-/** What is open: {name, about, kind, contents, tail, received, isEnded, stop}; null when nothing is. */
+/** What is open: {name, about, kind, contents, tail, held, received, turn, isEnded, stop}; null when nothing is. */
 let open = null;
 
 export function closeStream() {
@@ -40,6 +37,7 @@ export async function openStream(name) {
   $("at").textContent = $("counts").textContent = "";
   $("pause").ariaPressed = false;
   $("composer").hidden = true;
+  for (const action of ["fork-open", "close-open", "delete-open"]) $(action).disabled = true;
   say("connecting", "Connecting…");
   try {
     mine.about = await describe(mine);
@@ -49,6 +47,7 @@ export async function openStream(name) {
   if (open !== mine) return;
   mine.kind = kindOf(mine.about.contentType);
   showAbout(mine);
+  log.show($("as").value);
   await read(mine);
 }
 
@@ -56,6 +55,7 @@ export async function openStream(name) {
 async function read(mine) {
   const wanted = $("from").value;
   mine.tail?.stop();
+  mine.turn = {}; // of which only the last one may go on
   mine.received = 0;
   mine.isEnded = false;
   mine.contents = contentsOf(mine.kind);
@@ -70,15 +70,16 @@ async function read(mine) {
 /** Read the last N: from a place that is far enough back, showing nothing until the tail is reached. */
 async function readLast(mine, factor) {
   const number = Math.max(1, Math.min(10_000, Number($("from-count").value) || 200));
-  const back = Math.max(16 * 1024, number * BYTES_PER_MESSAGE[mine.kind]) * factor;
+  const back = Math.max(16 * 1024, number * BYTES_PER_ENTRY[mine.kind]) * factor;
+  const { turn } = mine;
   let offset;
   try {
     offset = await before(mine.name, mine.about, mine.kind, back, mine.stop.signal);
   } catch (error) {
     return refused(mine, error);
   }
-  if (open !== mine) return;
-  if (offset === null) say("waiting", "Too large to find the last messages; reading from now.");
+  if (open !== mine || mine.turn !== turn) return;
+  if (offset === null) log.remark("This stream is too large to look for its last messages. Read from the start, or from now on.");
   else mine.held = { entries: [], number, factor, isWhole: offset === "-1", until: position(mine.about.tail) };
   mine.contents = contentsOf(mine.kind);
   begin(mine, offset ?? "now");
@@ -94,6 +95,7 @@ function begin(mine, offset) {
       mine.held = null;
       mine.received = 0;
       log.clear();
+      log.remark("The stream was deleted and made anew. This is the new one.");
     },
   });
 }
@@ -101,10 +103,10 @@ function begin(mine, offset) {
 function take(mine, batch) {
   showOffset(mine, batch.end);
   if (batch.data) {
-    const { added, grown } = mine.contents.take(batch);
+    const { added, grown, amount } = mine.contents.take(batch);
     if (mine.held) hold(mine.held, added);
     else {
-      mine.received += added.length;
+      mine.received += amount;
       log.add(added, grown);
     }
   }
@@ -130,63 +132,11 @@ function release(mine, { isEnough = false } = {}) {
     return;
   }
   const last = entries.slice(-held.number);
-  mine.received += last.length;
+  mine.received += mine.kind === "binary" ? last.reduce((sum, entry) => sum + entry.size, 0) : last.length;
   log.add(last);
 }
 
 // -- What is said about it -----------------------------------------------------------------------
-
-async function describe({ name, stop }) {
-  const url = controlUrl("streams", { prefix: name, limit: 1 });
-  const [found] = (await (await ask(url, { signal: stop.signal })).json()).streams;
-  if (found?.path === name) return found;
-  const head = await ask(streamUrl(name), { method: "HEAD", signal: stop.signal }).catch((error) => {
-    // An answer to HEAD has no words of its own.
-    const words = { 404: "There is no such stream.", 410: "The stream was deleted." }[error.status];
-    throw words ? new Problem(error.status, words) : error;
-  });
-  const tail = head.headers.get("Stream-Next-Offset");
-  const contentType = head.headers.get("Content-Type");
-  return { path: name, contentType, tail, bytes: position(tail), closed: head.headers.has("Stream-Closed") };
-}
-
-function showAbout({ about, kind }) {
-  const facts = [["Type", about.contentType], ["Size", bytes(about.bytes)], ["Tail", about.tail]];
-  if (about.createdMs) facts.push(["Created", moment(about.createdMs)]);
-  if (about.ttlSeconds !== null && about.ttlSeconds !== undefined) facts.push(["TTL", `${count(about.ttlSeconds)} s`]);
-  if (about.expiresMs) facts.push(["Expires", moment(about.expiresMs)]);
-  if (about.forkedFrom) facts.push(["Fork of", about.forkedFrom]);
-  $("facts").replaceChildren(...facts.map(([name, value]) => fact(name, value)));
-  $("closed").hidden = !about.closed;
-  $("as").replaceChildren(...Object.entries(VIEWS[kind]).map(([value, words]) => new Option(words, value)));
-  log.show($("as").value);
-  $("composer").hidden = about.closed;
-  $("close-open").disabled = about.closed;
-  $("newline-field").hidden = kind !== "text";
-  $("hex-field").hidden = kind !== "binary";
-}
-
-function fact(name, value) {
-  const box = document.createElement("div");
-  const term = document.createElement("dt");
-  term.textContent = name;
-  const description = document.createElement("dd");
-  description.textContent = visible(value);
-  description.dataset.fact = name;
-  box.append(term, description);
-  return box;
-}
-
-function showOffset(mine, offset) {
-  const grown = position(offset) - position(mine.about.tail);
-  if (grown > 0) {
-    mine.about.tail = offset;
-    mine.about.bytes += grown;
-    $("facts").querySelector('[data-fact="Tail"]').textContent = offset;
-    $("facts").querySelector('[data-fact="Size"]').textContent = bytes(mine.about.bytes);
-  }
-  $("at").textContent = `next offset ${count(position(offset))}`;
-}
 
 const STATES = {
   connecting: "Connecting…",
@@ -229,16 +179,13 @@ function startCounting() {
     const atMs = performance.now();
     if (open?.kind) {
       const perSecond = before.mine === open ? ((open.received - before.received) * 1000) / (atMs - before.atMs) : 0;
-      const [one] = UNITS[open.kind];
-      const rate = perSecond >= 1 ? ` · ${count(Math.round(perSecond))}/s` : "";
-      $("counts").textContent = `${many(open.received, one)}${rate}`;
+      const rate = perSecond >= 1 ? ` · ${open.kind === "binary" ? bytes(perSecond) : count(Math.round(perSecond))}/s` : "";
+      $("counts").textContent = `${AMOUNTS[open.kind](open.received)}${rate}`;
       $("counts").dataset.received = open.received;
     }
     before = { mine: open, received: open?.received ?? 0, atMs };
   }, 500);
 }
-
-// -- What can be done ------------------------------------------------------------------------------
 
 function pause() {
   if (!open?.tail || open.isEnded) return;
@@ -251,45 +198,9 @@ function pause() {
   } else begin(open, open.tail.offset);
 }
 
-function body(kind, text, { hex = false, newline = false } = {}) {
-  if (kind === "binary" && hex) {
-    const parsed = parseHex(text);
-    if (parsed === null) throw new Problem(400, "This is not hex: pairs of 0-9 and a-f.");
-    return parsed;
-  }
-  return utf8(kind === "text" && newline ? `${text}\n` : text);
-}
-
-async function append(event) {
-  event.preventDefault();
-  const { name, kind, about } = open;
-  const message = $("message");
-  const button = $("composer").querySelector("button");
-  if (button.disabled || !message.value) return;
-  button.disabled = true;
-  tell($("composer"), null);
-  try {
-    const options = { hex: $("hex").checked, newline: $("newline").checked };
-    const headers = { "Content-Type": about.contentType };
-    await ask(streamUrl(name), { method: "POST", headers, body: body(kind, message.value, options) });
-    message.value = "";
-    fitComposer();
-  } catch (error) {
-    const isUnknown = error instanceof Problem && error.status === 0;
-    tell($("composer"), isUnknown ? new Problem(0, "The server went away; look whether the message arrived.") : error);
-  } finally {
-    button.disabled = false;
-    message.focus();
-  }
-}
-
-function fitComposer() {
-  const message = $("message");
-  message.rows = Math.min(8, message.value.split("\n").length);
-}
-
 export function startStream() {
   startCounting();
+  startActions(() => open);
   $("follow").addEventListener("click", () => log.follow(!log.following));
   $("pause").addEventListener("click", pause);
   $("as").addEventListener("change", () => log.show($("as").value));
@@ -307,41 +218,5 @@ export function startStream() {
   for (const field of ["from-count", "from-offset"]) {
     $(field).addEventListener("change", () => open?.kind && read(open));
   }
-  $("composer").addEventListener("submit", append);
-  $("message").addEventListener("input", fitComposer);
-  $("message").addEventListener("keydown", (event) => {
-    if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) append(event);
-  });
   window.addEventListener("token", () => open && openStream(open.name));
-
-  $("fork-open").addEventListener("click", () => {
-    openDialog("fork", { path: `${open.name}-fork` }, visible(open.name));
-  });
-  $("close-open").addEventListener("click", () => openDialog("close", {}, visible(open.name)));
-  $("delete-open").addEventListener("click", () => openDialog("delete", {}, visible(open.name)));
-  onAnswer("fork", fork);
-  onAnswer("close", close);
-  onAnswer("delete", remove);
-}
-
-async function fork({ path, offset }) {
-  const name = typedName(path);
-  const headers = { "Stream-Forked-From": streamPath(open.name) };
-  if (offset.trim()) headers["Stream-Fork-Offset"] = parseOffset(offset.replaceAll(",", ""), open.about?.tail);
-  await ask(streamUrl(name), { method: "PUT", headers });
-  reloadListing();
-  location.hash = addressOf(name);
-}
-
-async function close({ last }) {
-  const headers = { "Stream-Closed": "true" };
-  if (last) headers["Content-Type"] = open.about.contentType;
-  await ask(streamUrl(open.name), { method: "POST", headers, body: last ? body(open.kind, last, { newline: true }) : undefined });
-  reloadListing();
-}
-
-async function remove() {
-  await ask(streamUrl(open.name), { method: "DELETE" });
-  location.hash = "#/";
-  reloadListing();
 }

@@ -7,7 +7,6 @@ import { visible } from "./visible.js";
 import { count } from "./words.js";
 
 const FIRST_CUT = 2_000; // characters shown of a long entry, before somebody asks for more
-const NARROW = matchMedia("(max-width: 640px)");
 
 export const VIEWS = {
   json: { pretty: "JSON", plain: "Raw", hex: "Hex" },
@@ -15,16 +14,18 @@ export const VIEWS = {
   binary: { hex: "Hex", plain: "Text" },
 };
 
-export function rowOf(entry, view) {
+/** Make the row of an entry, in a log that is so many characters wide. */
+export function rowOf(entry, view, columns) {
   const row = document.createElement("div");
   row.className = "row";
   const place = document.createElement("span");
   place.className = "place";
   place.textContent = entry.at === null ? "" : count(entry.at);
   const what = document.createElement("span");
-  what.className = view === "hex" ? "what hex" : "what";
+  what.className = "what";
+  if (view === "hex") row.classList.add("hex");
   row.append(place, what);
-  const hidden = fill[view](what, entry, Math.max(entry.limit, FIRST_CUT));
+  const hidden = fill[view](what, entry, Math.max(entry.limit, FIRST_CUT), columns);
   if (hidden > 0) row.append(moreButton(hidden));
   return row;
 }
@@ -50,14 +51,14 @@ const fill = {
     return text.length - limit;
   },
 
-  hex(what, entry, limit) {
+  hex(what, entry, limit, columns) {
     const bytes = asBytes(entry);
-    what.textContent = hexLines(bytes.subarray(0, limit), entry.at, NARROW.matches ? 8 : 16);
+    what.textContent = hexLines(bytes.subarray(0, limit), entry.at, columns < 78 ? 8 : 16);
     return bytes.length - limit;
   },
 
-  pretty(what, entry, limit) {
-    const { pieces, isWhole } = layOut(entry.text, limit);
+  pretty(what, entry, limit, columns) {
+    const { pieces, isWhole } = layOut(entry.text, limit, columns);
     let left = limit * 2; // laying out adds spaces
     let shown = 0;
     for (const [kind, text] of pieces) {

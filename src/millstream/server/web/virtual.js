@@ -47,6 +47,7 @@ export class VirtualList {
     const from = Math.max(0, Math.floor(scrollTop / this.rowPx) - SPARE_ROWS);
     const to = Math.min(this.#items.length, Math.ceil((scrollTop + clientHeight) / this.rowPx) + SPARE_ROWS);
     const idle = [];
+    let hasMoved = false;
     for (const [index, row] of this.#rows) {
       if (index < from || index >= to) {
         this.#rows.delete(index);
@@ -58,10 +59,12 @@ export class VirtualList {
       if (!row) {
         row = idle.pop() ?? this.#makeRow();
         this.#rows.set(index, row);
+        hasMoved = true;
       }
       this.#fill(row, index);
     }
     for (const row of idle) row.remove();
+    if (hasMoved) this.#space.replaceChildren(...this.#inOrder()); // some read the document, not the screen
     const active = this.#rows.has(this.#active) ? `item-${this.#active}` : "";
     if (active) this.#box.setAttribute("aria-activedescendant", active);
     else this.#box.removeAttribute("aria-activedescendant");
@@ -71,8 +74,11 @@ export class VirtualList {
     const row = document.createElement("div");
     row.className = "item";
     row.role = "option";
-    this.#space.append(row);
     return row;
+  }
+
+  #inOrder() {
+    return [...this.#rows].sort(([one], [other]) => one - other).map(([, row]) => row);
   }
 
   #fill(row, index) {

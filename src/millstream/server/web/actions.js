@@ -1,0 +1,90 @@
+// What can be done with a stream: append, fork, close, delete.
+
+import { addressOf, typedName } from "./address.js";
+import { utf8 } from "./contents.js";
+import { onAnswer, openDialog, tell } from "./dialogs.js";
+import { parseHex } from "./hex.js";
+import { reloadListing } from "./listing.js";
+import { parseOffset } from "./offsets.js";
+import { Problem, ask, streamPath, streamUrl } from "./server.js";
+import { visible } from "./visible.js";
+
+const $ = (id) => document.getElementById(id);
+let current; // gives what is open: {name, kind, about}
+
+export function startActions(whatIsOpen) {
+  current = whatIsOpen;
+  $("composer").addEventListener("submit", append);
+  $("message").addEventListener("input", fitComposer);
+  $("message").addEventListener("keydown", (event) => {
+    if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) append(event);
+  });
+  $("fork-open").addEventListener("click", () => {
+    openDialog("fork", { path: `${current().name}-fork` }, visible(current().name));
+  });
+  $("close-open").addEventListener("click", () => openDialog("close", {}, visible(current().name)));
+  $("delete-open").addEventListener("click", () => openDialog("delete", {}, visible(current().name)));
+  onAnswer("fork", fork);
+  onAnswer("close", close);
+  onAnswer("delete", remove);
+}
+
+function body(kind, text, { hex = false, newline = false } = {}) {
+  if (kind === "binary" && hex) {
+    const parsed = parseHex(text);
+    if (parsed === null) throw new Problem(400, "This is not hex: pairs of 0-9 and a-f.");
+    return parsed;
+  }
+  return utf8(kind === "text" && newline ? `${text}\n` : text);
+}
+
+async function append(event) {
+  event.preventDefault();
+  const { name, kind, about } = current();
+  const message = $("message");
+  const button = $("composer").querySelector("button");
+  if (button.disabled || !message.value) return;
+  button.disabled = true;
+  tell($("composer"), null);
+  try {
+    const options = { hex: $("hex").checked, newline: $("newline").checked };
+    const headers = { "Content-Type": about.contentType };
+    await ask(streamUrl(name), { method: "POST", headers, body: body(kind, message.value, options) });
+    message.value = "";
+    fitComposer();
+  } catch (error) {
+    const isUnknown = error instanceof Problem && error.status === 0;
+    tell($("composer"), isUnknown ? new Problem(0, "The server went away; look whether the message arrived.") : error);
+  } finally {
+    button.disabled = false;
+    message.focus();
+  }
+}
+
+function fitComposer() {
+  const message = $("message");
+  message.rows = Math.min(8, message.value.split("\n").length);
+}
+
+async function fork({ path, offset }) {
+  const name = typedName(path);
+  const headers = { "Stream-Forked-From": streamPath(current().name) };
+  if (offset.trim()) headers["Stream-Fork-Offset"] = parseOffset(offset.replaceAll(",", ""), current().about?.tail);
+  await ask(streamUrl(name), { method: "PUT", headers });
+  reloadListing();
+  location.hash = addressOf(name);
+}
+
+async function close({ last }) {
+  const { name, kind, about } = current();
+  const headers = { "Stream-Closed": "true" };
+  if (last) headers["Content-Type"] = about.contentType;
+  await ask(streamUrl(name), { method: "POST", headers, body: last ? body(kind, last, { newline: true }) : undefined });
+  reloadListing();
+}
+
+async function remove() {
+  await ask(streamUrl(current().name), { method: "DELETE" });
+  location.hash = "#/";
+  reloadListing();
+}

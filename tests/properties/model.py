@@ -1,0 +1,139 @@
+"""A store as plainly as it can be written: every stream is a list of appends, and a fork is a copy.
+
+It knows the rules from `protocol.md`, not from the code, and is slow on purpose.
+"""
+
+from dataclasses import dataclass, field
+
+from millstream.protocol.producers import Stamp
+
+
+@dataclass
+class ModelStream:
+    """What a client can know of a stream."""
+
+    name: str
+    content_type: bytes
+    appends: list[list[bytes]]  # each append is a list of messages, as they are stored
+    base: int = 0
+    closed: bool = False
+    closed_by: Stamp | None = None
+    producers: dict[bytes, Stamp] = field(default_factory=dict)
+    ttl_ms: int | None = None
+    deadline_ms: int | None = None
+    source: "ModelStream | None" = None
+    forks: int = 0
+    deleted: bool = False
+
+    @property
+    def content(self) -> bytes:
+        return b"".join(message for append in self.appends for message in append)
+
+    def positions(self) -> list[int]:
+        """Where a reader may be: between messages of a JSON stream."""
+        found = [0]
+        for append in self.appends:
+            for message in append:
+                found.append(found[-1] + len(message))
+        return found
+
+
+class Model:
+    """All streams by name."""
+
+    def __init__(self) -> None:
+        self.by_name: dict[str, ModelStream] = {}
+
+    def visible(self) -> list[str]:
+        return sorted(name for name, stream in self.by_name.items() if not stream.deleted)
+
+    # -- What happens when a request is accepted -------------------------------------------------
+
+    def create(self, stream: ModelStream, now_ms: int) -> None:
+        self.by_name[stream.name] = stream
+        if stream.source is not None:
+            stream.source.forks += 1
+        self.use(stream, now_ms)
+
+    def use(self, stream: ModelStream, now_ms: int) -> None:
+        if stream.ttl_ms is not None:
+            stream.deadline_ms = now_ms + stream.ttl_ms
+
+    def delete(self, stream: ModelStream) -> None:
+        stream.deleted = True
+        gone: ModelStream | None = stream
+        while gone is not None and gone.deleted and gone.forks == 0:
+            del self.by_name[gone.name]
+            gone = gone.source
+            if gone is not None:
+                gone.forks -= 1
+
+    def expire(self, now_ms: int) -> None:
+        for stream in list(self.by_name.values()):
+            if stream.deadline_ms is not None and stream.deadline_ms <= now_ms and not stream.deleted:
+                self.delete(stream)
+
+    # -- What a request is answered --------------------------------------------------------------
+
+    def verdict(self, stream: ModelStream, data: bytes, closes: bool, stamp: Stamp | None) -> str:
+        """Name the decision on an append whose content type is right (rules A2, A5 to A7, R2)."""
+        last = stream.producers.get(stamp.id) if stamp is not None else None
+        if stream.closed:
+            if stamp is not None and stamp == stream.closed_by:
+                return "Duplicate"
+            if data or not closes:
+                return "Closed"
+            if stamp is None:
+                return "AlreadyClosed"
+            return "Fenced" if last is not None and stamp.epoch < last.epoch else "Closed"
+        if stamp is None:
+            return "Append"
+        if last is None:
+            return "Append" if stamp.seq == 0 else "Gap"
+        if stamp.epoch < last.epoch:
+            return "Fenced"
+        if stamp.epoch > last.epoch:
+            return "Append" if stamp.seq == 0 else "BadStart"
+        if stamp.seq <= last.seq:
+            return "Duplicate"
+        return "Append" if stamp.seq == last.seq + 1 else "Gap"
+
+    def append(
+        self, stream: ModelStream, messages: list[bytes], closes: bool, stamp: Stamp | None, now_ms: int
+    ) -> None:
+        if messages:
+            stream.appends.append(messages)
+        if stamp is not None:
+            stream.producers[stamp.id] = stamp
+        if closes:
+            stream.closed, stream.closed_by = True, stamp
+        self.use(stream, now_ms)
+
+    def inherited(self, source: ModelStream, end: int) -> list[list[bytes]]:
+        """Copy a source's appends up to a position, which may be inside of one of them."""
+        copied: list[list[bytes]] = []
+        at = 0
+        for append in source.appends:
+            taken: list[bytes] = []
+            for message in append:
+                if at < end:
+                    taken.append(message[: end - at])
+                at += len(message)
+            if taken:
+                copied.append(taken)
+        return copied
+
+    def next_append(self, source: ModelStream, position: int) -> list[bytes]:
+        """Give what is left of the append that a position is in: messages of it."""
+        at = 0
+        for append in source.appends:
+            size = sum(map(len, append))
+            if at <= position < at + size:
+                left: list[bytes] = []
+                for message in append:
+                    if at + len(message) > position:
+                        left.append(message[max(0, position - at) :])
+                    at += len(message)
+                return left
+            at += size
+        return []

@@ -29,13 +29,10 @@ class Auth:
     """Who may do what on this server."""
 
     def __init__(self, keyring: Keyring) -> None:
+        self.is_open = not keyring
+        """Whether everybody may do everything."""
         self._keyring = keyring
         self._verified: OrderedDict[bytes, Grant] = OrderedDict()
-
-    @property
-    def is_open(self) -> bool:
-        """Whether everybody may do everything."""
-        return not self._keyring
 
     def identify(self, request: Request, now_s: float) -> Reply | None:
         """Find out what a request may do and write it on the request; or refuse it."""

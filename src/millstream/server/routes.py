@@ -57,6 +57,7 @@ class Routes:
     def __init__(self, store: Store, settings: Settings, auth: Auth, clock_ms: Callable[[], int]) -> None:
         self.store = store
         self.settings = settings
+        self._path = settings.path
         self.auth = auth
         self.live = Live(store, settings, clock_ms)
         self.cors = cors.Cors(settings.cors_origin)
@@ -80,7 +81,9 @@ class Routes:
     def handle(self, request: Request) -> Answer:
         """Answer a request; whatever goes wrong becomes a reply."""
         try:
-            name = self._unmounted(parse_name(request.path), request.mount)
+            name = parse_name(request.path)
+            if request.mount or self._path:
+                name = self._unmounted(name, request.mount)
             if name == "/":
                 return at_root(request)
             if is_reserved(name, STREAM_ROOTS):
@@ -106,7 +109,8 @@ class Routes:
 
     def _append(self, name: str, request: Request) -> Answer:
         try:
-            append = parse_append(request.headers, self._body(request))
+            body = self._body(request) if b"content-encoding" in request.headers else request.body
+            append = parse_append(request.headers, body)
         except RequestError as error:
             # Rule A2: a stream that is not there says so first.
             refusal = replies.malformed(error)
@@ -233,7 +237,7 @@ class Routes:
     # -- What requests share ---------------------------------------------------------------------
 
     def _unmounted(self, name: str, mount: str) -> str:
-        prefix = mount + self.settings.path
+        prefix = mount + self._path
         if not prefix:
             return name
         if name.startswith(prefix + "/"):

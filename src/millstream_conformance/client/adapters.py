@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from typing import Any
 
 LIMIT_S = 30.0
+_LAST_WORDS_S = 2.0
 CODES = frozenset((
     "NETWORK_ERROR", "TIMEOUT", "CONFLICT", "NOT_FOUND", "SEQUENCE_CONFLICT", "STREAM_CLOSED",
     "INVALID_OFFSET", "UNEXPECTED_STATUS", "PARSE_ERROR", "INTERNAL_ERROR", "NOT_SUPPORTED",
@@ -84,8 +85,10 @@ class Adapter:
         except queue.Empty:
             raise self._broke(f"no answer to {command['type']} within {self._limit_s:g} s") from None
         except OSError as error:
+            self._threads[-1].join(_LAST_WORDS_S)
             raise self._broke(f"the adapter does not take commands any more: {error}") from error
         if line is None:
+            self._threads[-1].join(_LAST_WORDS_S)  # what it said on stderr may still be on its way
             raise self._broke(f"the adapter ended while {command['type']} was outstanding")
         try:
             result = json.loads(line)

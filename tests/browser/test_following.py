@@ -149,7 +149,7 @@ def test_reading_begins_where_one_likes_and_pauses(server: Server, watched: Watc
     assert len(numbers()) <= 300
     page.click("#newer")
     page.wait_for_function(
-        "() => document.querySelector('.row:last-child .what').textContent.includes('Needle')"
+        "() => document.querySelector('.row:last-child .what')?.textContent.includes('Needle')"
     )
 
 

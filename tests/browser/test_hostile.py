@@ -71,10 +71,10 @@ def test_a_huge_line_is_cut_and_shown_on_request(server: Server, watched: Watche
     page.wait_for_function("() => document.querySelectorAll('.row').length === 2")
     assert len(watched.rows()[0]) < 5000
     page.click(".more")
-    page.wait_for_function("() => document.querySelector('.what').textContent.length > 30000")
+    page.wait_for_function("() => document.querySelector('.what')?.textContent.length > 30000")
     assert len(watched.rows()[0]) < 50_000
     page.select_option("#as", "plain")
-    page.wait_for_function("() => document.querySelector('.what').textContent.length === 20000")
+    page.wait_for_function("() => document.querySelector('.what')?.textContent.length === 20000")
 
 
 def test_a_line_that_never_ends_is_broken_up(server: Server, watched: Watched) -> None:

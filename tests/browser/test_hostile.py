@@ -103,7 +103,7 @@ def test_bytes_are_shown_in_hex(server: Server, watched: Watched) -> None:
     page.check("#hex")
     page.fill("#message", "c0 ff 0x")
     page.click("#composer .primary")
-    page.wait_for_function("() => document.querySelectorAll('.row')[1].textContent.includes('c0 ff')")
+    page.wait_for_function("() => document.querySelectorAll('.row')[1]?.textContent.includes('c0 ff')")
     page.fill("#message", "c0f")
     page.click("#composer .primary")
     assert page.text_content("#append-problem") == "This is not hex: pairs of 0-9 and a-f."

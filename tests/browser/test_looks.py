@@ -68,7 +68,7 @@ def test_both_themes_and_sizes(
     watched = Watched(browser, viewport=size, color_scheme=theme)
     page = watched.open(filled)
     page.wait_for_selector(".item")
-    page.wait_for_function("() => document.querySelector('.chart .value')?.textContent !== '–'")
+    page.wait_for_function("() => (document.querySelector('.chart .value')?.textContent ?? '–') !== '–'")
     which = f"{theme}-{'wide' if size is WIDE else 'phone'}"
     background = page.evaluate("() => getComputedStyle(document.documentElement).backgroundColor")
     assert background == ("rgb(255, 255, 255)" if theme == "light" else "rgb(20, 24, 27)")

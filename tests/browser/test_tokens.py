@@ -43,7 +43,7 @@ def test_a_token_is_asked_for_used_and_its_limits_told(watched: Watched) -> None
         page.click("#composer .primary")
         watched.wait_for_rows(["1", "2"])
         page.click(".brand")
-        page.wait_for_function("() => document.querySelector('.chart .value')?.textContent !== '–'")
+        page.wait_for_function("() => (document.querySelector('.chart .value')?.textContent ?? '–') !== '–'")
         assert page.is_hidden("#metrics-problem")
         page.reload()
         page.wait_for_selector(".item")

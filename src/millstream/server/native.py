@@ -1,7 +1,7 @@
 """The native server: HTTP/1.1 connections on uvloop and llhttp, nothing in between.
 
-A connection is a small machine. Bytes go to the parser, whose callbacks collect a request; a whole
-request goes to the routes; its answer is written at once, or when it is there:
+A connection is a small machine. Its incoming side makes requests of bytes; a whole request goes to
+the routes; its answer is written at once, or when it is there:
 
         READING --whole request--> ANSWERING --reply written--> READING
            |                           |
@@ -15,14 +15,14 @@ A client that does not read its answers is not read from either.
 
 import asyncio
 import time
-from collections import Counter, deque
+from collections import Counter
 from typing import Any, cast
-
-import httptools
 
 from millstream.protocol.replies import Reply, problem
 from millstream.server.frames import Frame
+from millstream.server.heads import END, Head, Heads
 from millstream.server.http import Request
+from millstream.server.incoming import Incoming
 from millstream.server.live import EventFeed
 from millstream.server.routes import Routes
 from millstream.server.wire import (
@@ -35,8 +35,6 @@ from millstream.server.wire import (
 )
 from millstream.store.pending import Pending
 
-_MAX_QUEUED = 64
-_MAX_HEADERS = 128
 _WRITE_BUFFER_BYTES = 256 * 1024
 _JOIN_BYTES = 16 * 1024  # below this, one write of a copy is cheaper than two writes
 _LINGER_S = 2.0
@@ -50,6 +48,7 @@ class NativeServer:
         self.routes = routes
         self.settings = routes.settings
         self.scheme = scheme
+        self.heads = Heads()
         self.connections: set[Connection] = set()
         self._by_address: Counter[bytes] = Counter()
         self.draining = False
@@ -105,27 +104,17 @@ class Connection(asyncio.Protocol):
     __slots__ = (
         "_address",
         "_answering",
-        "_body",
-        "_body_bytes",
         "_chunked",
         "_closing",
         "_deadline_s",
         "_feed",
-        "_field_bytes",
-        "_head_bytes",
-        "_headers",
-        "_in_body",
+        "_incoming",
         "_keep_alive",
         "_lingered",
         "_loop",
-        "_parser",
-        "_queue",
-        "_queued_bytes",
-        "_refusal",
         "_server",
         "_transport",
         "_unsent",
-        "_url",
         "_waiting",
         "writable",
     )
@@ -136,30 +125,17 @@ class Connection(asyncio.Protocol):
     def __init__(self, server: NativeServer, loop: asyncio.AbstractEventLoop) -> None:
         self._server = server
         self._loop = loop
-        self._parser: Any = httptools.HttpRequestParser(self)
-        self._queue: deque[tuple[Request, bool]] = deque()
-        self._answering: Request | None = None
+        self._incoming = Incoming(server.settings, server.heads)
+        self._answering: Head | None = None
         self._waiting: Pending[Any] | None = None
         self._feed: EventFeed | None = None
-        self._refusal: Reply | None = None
         self._chunked = True
         self._keep_alive = True
         self._closing = False
         self._lingered = 0
-        self._queued_bytes = 0
         self._unsent = 0
         self._deadline_s = 0.0
         self.writable = True
-        self._begin()
-
-    def _begin(self) -> None:
-        self._url = b""
-        self._headers: dict[bytes, bytes] = {}
-        self._body: list[bytes] = []
-        self._body_bytes = 0
-        self._head_bytes = 0  # received of a head that is not whole, or since the last byte of a body
-        self._field_bytes = 0
-        self._in_body = False
 
     # -- The transport calls these ---------------------------------------------------------------
 
@@ -167,11 +143,11 @@ class Connection(asyncio.Protocol):
         """Begin: a client has connected."""
         self._transport = cast(asyncio.Transport, transport)
         self._transport.set_write_buffer_limits(high=_WRITE_BUFFER_BYTES)
-        self._deadline_s = self._server.now_s + self._server.settings.header_timeout_s
+        self._wait_at_most(self._server.settings.header_timeout_s)
         self._address = str((transport.get_extra_info("peername") or ("",))[0]).encode()
-        self._refusal = self._server.admit(self, self._address)
-        if self._refusal is not None:
-            self._refuse(self._refusal)
+        refusal = self._server.admit(self, self._address)
+        if refusal is not None:
+            self._refuse(refusal)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Clean up: the client is gone."""
@@ -189,51 +165,34 @@ class Connection(asyncio.Protocol):
             if self._lingered > _LINGER_BYTES:
                 self._transport.abort()
             return
-        self._head_bytes += len(data)
-        self._parse(data)
-        if self._head_bytes:
-            self._more_to_come(len(data))
-        if self._refusal is not None and self._answering is None and not self._queue:
-            self._refuse(self._refusal)
-
-    def _more_to_come(self, received: int) -> None:
-        """Limit what is not whole, in size and in time from its first byte on."""
-        if self._head_bytes > self._server.settings.max_header_bytes:
-            self._refuse_head()
-        elif self._head_bytes == received and not self._in_body and self._answering is None:
-            self._deadline_s = self._server.now_s + self._server.settings.header_timeout_s
-
-    def _refuse_head(self) -> None:
-        if self._refusal is None:
-            too_long_url = 2 * len(self._url) > self._server.settings.max_header_bytes
-            self._refusal = _URL_TOO_LONG if too_long_url else _HEADERS_TOO_LARGE
-
-    def _parse(self, data: bytes) -> None:
-        while data:
-            try:
-                self._parser.feed_data(data)
-            except httptools.HttpParserUpgrade as offer:
-                data = self._without_offer() + data[offer.args[0] :]
-            except httptools.HttpParserError:
-                if self._refusal is None:
-                    self._refusal = problem(400, "MALFORMED_HTTP", "The request is not valid HTTP/1.1.")
+        incoming = self._incoming
+        if incoming.between and self._answering is None and not incoming.whole and self.writable:
+            end = data.find(END) + len(END)
+            head = self._server.heads.find(data[:end])
+            if head is not None and len(data) - end == head.length:
+                self._answer(head, data[end:])
                 return
-            else:
-                return
+        self._feed_parser(data)
 
-    def _without_offer(self) -> bytes:
-        """Write a request that offers another protocol once more, without the offer: we decline it.
-
-        curl and Java offer HTTP/2 with every request, and the parser would leave out its body.
-        """
-        if self._refusal is not None or b"upgrade" not in self._headers:
-            return b""
-        version = self._parser.get_http_version().encode()
-        fields = [field for field in self._headers.items() if field[0] != b"upgrade"]
-        head = b"%b %b HTTP/%b\r\n" % (self._parser.get_method(), self._url, version)
-        self._begin()
-        self._parser = httptools.HttpRequestParser(self)
-        return head + encode_headers(fields) + b"\r\n"
+    def _feed_parser(self, data: bytes) -> None:
+        incoming = self._incoming
+        queued, body_bytes = len(incoming.whole), incoming.body_bytes
+        was_between, was_in_body = incoming.between, incoming.in_body
+        incoming.feed(data)
+        is_new = was_between or len(incoming.whole) > queued
+        if self._answering is None:
+            self._answer_next()
+        if incoming.crowded:
+            self._transport.pause_reading()
+        if self._answering is not None or incoming.whole:
+            return
+        if incoming.refusal is not None:
+            self._refuse(incoming.refusal)
+        elif incoming.in_body:
+            if is_new or incoming.body_bytes != body_bytes or not was_in_body:
+                self._await_body()
+        elif is_new and not incoming.between:
+            self._wait_at_most(self._server.settings.header_timeout_s)
 
     def eof_received(self) -> bool:
         """Take note that the client sends no more; what it asked for is answered, if that is soon.
@@ -241,7 +200,7 @@ class Connection(asyncio.Protocol):
         A client that has hung up looks the same until it is written to, so it is not waited for.
         """
         self._keep_alive = False
-        self._deadline_s = self._server.now_s + _LINGER_S
+        self._wait_at_most(_LINGER_S)
         return self._answering is not None and not self._closing
 
     def pause_writing(self) -> None:
@@ -252,103 +211,30 @@ class Connection(asyncio.Protocol):
     def resume_writing(self) -> None:
         """Go on: the client has caught up."""
         self.writable = True
-        if not self._crowded():
+        if not self._incoming.crowded:
             self._transport.resume_reading()
         if self._feed is not None:
             self._feed.pump()
         else:
             self._answer_next()
 
-    # -- The parser calls these ------------------------------------------------------------------
-
-    def on_url(self, url: bytes) -> None:
-        """Take a piece of the request's target."""
-        self._url += url
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        """Take a header; a repeated one is joined, which only lists survive."""
-        if self._in_body:
-            return  # a trailer: it was not there when the request was checked
-        name = name.lower()
-        self._field_bytes += len(name) + len(value) + 4  # as it came: with ": " and CRLF
-        headers = self._headers
-        if name in headers:
-            value = headers[name] + b", " + value
-        headers[name] = value
-
-    def on_headers_complete(self) -> None:
-        """Look at the headers before the body comes: some requests are refused without it."""
-        self._in_body = True
-        self._head_bytes = 0
-        headers = self._headers
-        size = len(self._url) + self._field_bytes
-        if len(headers) > _MAX_HEADERS or size > self._server.settings.max_header_bytes:
-            self._refuse_head()
-        if self._refusal is not None or (b"upgrade" in headers and self._parser.should_upgrade()):
-            return
-        host = headers.get(b"host")
-        if (host is None and self._parser.get_http_version() != "1.0") or (host is not None and b"," in host):
-            self._refusal = problem(400, "INVALID_HOST", "A request has one Host header.")
-        length = headers.get(b"content-length", b"0")
-        if int(length) > self._server.settings.max_body_bytes:
-            self._refusal = self._body_too_large()
-        if self._refusal is not None:
-            return
-        if self._answering is None and (length != b"0" or b"transfer-encoding" in headers):
-            self._await_body()
-
-    def on_body(self, body: bytes) -> None:
-        """Take a piece of the body."""
-        self._body_bytes += len(body)
-        if self._body_bytes > self._server.settings.max_body_bytes:
-            self._body.clear()
-            self._refusal = self._body_too_large()
-        else:
-            self._body.append(body)
-            self._head_bytes = 0
-            if self._answering is None:
-                self._deadline_s = self._server.now_s + self._server.settings.body_timeout_s
-
-    def _await_body(self) -> None:
-        self._deadline_s = self._server.now_s + self._server.settings.body_timeout_s
-        if not self._body_bytes and self._headers.get(b"expect", b"").lower() == b"100-continue":
-            self._transport.write(CONTINUE)
-
-    def on_message_complete(self) -> None:
-        """Answer a whole request, now or in its turn."""
-        if self._refusal is not None or self._closing:
-            return
-        if b"upgrade" in self._headers and self._parser.should_upgrade():
-            return  # it comes once more, without the offer
-        path, _, query = self._url.partition(b"?")
-        if not path.startswith(b"/"):
-            path = _path_of(path)
-        body = self._body[0] if len(self._body) == 1 else b"".join(self._body)
-        parser = self._parser
-        scheme, method = self._server.scheme, parser.get_method()
-        request = Request(method, path, query, self._headers, body, scheme, "", self._address)
-        keep_alive = parser.should_keep_alive()
-        self._begin()
-        if self._answering is None and self.writable:
-            self._answer(request, keep_alive)
-        else:
-            self._queue.append((request, keep_alive))
-            self._queued_bytes += len(body)
-            if self._crowded():
-                self._transport.pause_reading()
-
     # -- Answering -------------------------------------------------------------------------------
 
-    def _answer(self, request: Request, keep_alive: bool) -> None:
-        self._answering = request
-        self._keep_alive = self._keep_alive and keep_alive and not self._server.draining
+    def _answer(self, head: Head, body: bytes) -> None:
+        server = self._server
+        self._answering = head
+        self._keep_alive = self._keep_alive and head.keep_alive and not server.draining
         self._deadline_s = 0.0
-        answer = self._server.routes.handle(request)
-        if isinstance(answer, Pending):
+        answer = server.routes.handle(
+            Request(head.method, head.path, head.query, head.headers, body, server.scheme, "", self._address)
+        )
+        if isinstance(answer, Reply):
+            self._reply(answer)
+        elif isinstance(answer, Pending):
             self._waiting = answer
             answer.then(self._finish)
         else:
-            self._finish(answer)
+            self._start_feed(answer)
 
     def _finish(self, answer: Reply | EventFeed) -> None:
         self._waiting = None
@@ -375,30 +261,32 @@ class Connection(asyncio.Protocol):
 
     def _done(self) -> None:
         self._answering = None
+        incoming, settings = self._incoming, self._server.settings
         if not self._keep_alive:
             self._close()
-        elif self._queue:
+        elif incoming.whole:
+            self._wait_at_most(settings.idle_timeout_s)  # for the client to take this answer first
             self._loop.call_soon(self._answer_next)
-        elif self._refusal is not None:
-            self._refuse(self._refusal)
-        elif self._in_body:
+        elif incoming.refusal is not None:
+            self._refuse(incoming.refusal)
+        elif incoming.in_body:
             self._await_body()
         else:
-            settings = self._server.settings
-            timeout_s = settings.header_timeout_s if self._head_bytes else settings.idle_timeout_s
-            self._deadline_s = self._server.now_s + timeout_s
+            self._wait_at_most(settings.idle_timeout_s if incoming.between else settings.header_timeout_s)
 
     def _answer_next(self) -> None:
-        if self._queue and self._answering is None and self.writable and not self._closing:
-            request, keep_alive = self._queue.popleft()
-            self._queued_bytes -= len(request.body)
-            if not self._crowded():
+        incoming = self._incoming
+        if incoming.whole and self._answering is None and self.writable and not self._closing:
+            was_crowded = incoming.crowded
+            head, body = incoming.take()
+            if was_crowded and not incoming.crowded:
                 self._transport.resume_reading()
-            self._answer(request, keep_alive)
+            self._answer(head, body)
 
-    def _crowded(self) -> bool:
-        """Tell whether as many requests wait as one client may have waiting."""
-        return len(self._queue) >= _MAX_QUEUED or self._queued_bytes > self._server.settings.max_body_bytes
+    def _await_body(self) -> None:
+        self._wait_at_most(self._server.settings.body_timeout_s)
+        if self._incoming.claim_continue():
+            self._transport.write(CONTINUE)
 
     # -- Feeding events --------------------------------------------------------------------------
 
@@ -406,7 +294,7 @@ class Connection(asyncio.Protocol):
         request = self._answering
         if request is None or self._closing:
             return
-        self._chunked = self._parser.get_http_version() != "1.0"
+        self._chunked = request.takes_chunks
         common = self._server.common_headers(request.headers)
         self._transport.write(encode_stream_head(feed.head, common, chunked=self._chunked))
         self._feed = feed
@@ -427,13 +315,16 @@ class Connection(asyncio.Protocol):
 
     # -- Ending ----------------------------------------------------------------------------------
 
+    def _wait_at_most(self, timeout_s: float) -> None:
+        self._deadline_s = self._server.now_s + timeout_s
+
     def tick(self, now_s: float) -> None:
         """End a connection that has kept us waiting for too long."""
         if not self._deadline_s or now_s < self._deadline_s:
             return
         if self._closing or self._answering is not None:
             self._transport.abort()
-        elif self._in_body or self._head_bytes:
+        elif not self._incoming.between:
             self._refuse(problem(408, "TIMEOUT", "The request took too long to arrive."))
         elif (unsent := self._transport.get_write_buffer_size()) != self._unsent:
             self._unsent = unsent  # the client is still taking its answer
@@ -444,37 +335,22 @@ class Connection(asyncio.Protocol):
     def drain(self) -> None:
         """End when what was begun is answered; at once if nothing was."""
         self._keep_alive = False
-        if self._answering is None and not self._queue and not self._in_body and not self._head_bytes:
+        if self._answering is None and not self._incoming.whole and self._incoming.between:
             self._close()
 
     def _refuse(self, reply: Reply) -> None:
         """Answer a request that is not read to its end, and close."""
-        common = self._server.common_headers(self._headers)
+        common = self._server.common_headers(self._incoming.headers)
         self._transport.write(encode_head(reply, common, has_body=True, keep_alive=False) + reply.body)
-        self._close()
+        self._close(lingers=True)
 
-    def _close(self) -> None:
+    def _close(self, *, lingers: bool = False) -> None:
         """Close so that the reply arrives: say that we are done, drop what still comes in, then hang up."""
         if self._closing:
             return
         self._closing = True
-        self._deadline_s = self._server.now_s + _LINGER_S
-        if self._transport.can_write_eof() and (self._in_body or self._head_bytes or self._refusal):
+        self._wait_at_most(_LINGER_S)
+        if self._transport.can_write_eof() and (lingers or not self._incoming.between):
             self._transport.write_eof()
         else:
             self._transport.close()
-
-    def _body_too_large(self) -> Reply:
-        limit = self._server.settings.max_body_bytes
-        return problem(413, "BODY_TOO_LARGE", f"A request body is at most {limit} bytes.")
-
-
-_URL_TOO_LONG = problem(414, "URL_TOO_LONG", "The URL is too long.")
-_HEADERS_TOO_LARGE = problem(431, "HEADERS_TOO_LARGE", "The headers are too large or too many.")
-
-
-def _path_of(target: bytes) -> bytes:
-    """Cut the path out of an absolute target (`http://host/path`), as proxies send it."""
-    _, separator, rest = target.partition(b"://")
-    _, slash, path = rest.partition(b"/")
-    return slash + path if separator and slash else target

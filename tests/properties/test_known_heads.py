@@ -1,0 +1,105 @@
+"""A head that is known is understood as the parser understood it, however the bytes are cut."""
+
+import asyncio
+import itertools
+import re
+from typing import Any, cast
+
+import uvloop
+from hypothesis import given
+from hypothesis import strategies as st
+
+from millstream.server.heads import Heads
+from millstream.server.http import Request
+from millstream.server.native import Connection, NativeServer
+from millstream.server.run import running_routes
+from millstream.server.settings import Settings
+from millstream.store.memory import MemoryStore
+
+_HOST = b"Host: localhost\r\n"
+_TYPE = b"Content-Type: text/plain\r\n"
+_REQUESTS = [
+    b"GET /s HTTP/1.1\r\n" + _HOST + b"\r\n",
+    b"GET /s?offset=now HTTP/1.1\r\n" + _HOST + b"\r\n",
+    b"HEAD /s HTTP/1.1\r\n" + _HOST + b"\r\n",
+    b"POST /s HTTP/1.1\r\n" + _HOST + _TYPE + b"Content-Length: 3\r\n\r\nabc",
+    b"POST /s HTTP/1.1\r\n" + _HOST + _TYPE + b"Content-Length: 4\r\n\r\n\r\n\r\n",
+    b"POST /s HTTP/1.1\r\n" + _HOST + _TYPE + b"Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n",
+    # Begun, and never ended: what follows belongs to it, although it looks like a request.
+    b"GET /s HTTP/1.1\r\n" + _HOST + b"X: ",
+    b"POST /s HTTP/1.1\r\n" + _HOST + _TYPE + b"Content-Length: 60\r\n\r\n",
+    b"\r\n",
+]
+
+
+class NoHeads(Heads):
+    """Knows none, so that everything is parsed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.find = cast(Any, lambda _raw: None)
+
+
+class Recorder:
+    """A client's end that keeps what it is sent."""
+
+    def __init__(self) -> None:
+        self.received = b""
+        self.is_closed = False
+
+    def write(self, data: bytes) -> None:
+        self.received += data
+
+    def close(self) -> None:
+        self.is_closed = True
+
+    def write_eof(self) -> None:
+        self.is_closed = True
+
+    def can_write_eof(self) -> bool:
+        return True
+
+    def get_extra_info(self, _name: str) -> tuple[str, int]:
+        return "127.0.0.1", 1
+
+    def set_write_buffer_limits(self, high: int) -> None:
+        pass
+
+    def pause_reading(self) -> None:
+        pass
+
+    resume_reading = pause_reading
+
+
+async def _answers(packets: list[bytes], heads: Heads) -> tuple[bytes, bool]:
+    async with running_routes(Settings(store="memory"), MemoryStore()) as routes:
+        routes.handle(Request(b"PUT", b"/s", b"", {b"content-type": b"text/plain"}, b""))
+        server = NativeServer(routes, scheme=b"http")
+        server.heads = heads
+        connection = Connection(server, asyncio.get_running_loop())
+        client = Recorder()
+        connection.connection_made(cast(asyncio.Transport, client))
+        for packet in packets:
+            connection.data_received(packet)
+            while connection._incoming.whole:  # noqa: ASYNC110  it answers one each turn of the loop
+                await asyncio.sleep(0)
+        return re.sub(rb"(date|etag|stream-cursor): [^\r]*\r\n", b"", client.received), client.is_closed
+
+
+@given(
+    sent=st.lists(st.sampled_from(_REQUESTS), min_size=1, max_size=12),
+    cuts=st.lists(st.integers(min_value=0, max_value=1500), max_size=6),
+    by_request=st.booleans(),
+)
+def test_answers_do_not_depend_on_what_is_known(sent: list[bytes], cuts: list[int], by_request: bool) -> None:
+    heads = Heads()
+    learned = [request for request in _REQUESTS[:5] for _ in range(2)]
+    packets = sent if by_request else _cut(b"".join(sent), cuts)
+    uvloop.run(_answers(learned, heads))
+    assert heads.find(_REQUESTS[0]) is not None
+    assert uvloop.run(_answers(packets, heads)) == uvloop.run(_answers(packets, NoHeads()))
+
+
+def _cut(data: bytes, cuts: list[int]) -> list[bytes]:
+    places = [0, *sorted(cut for cut in cuts if cut < len(data)), len(data)]
+    return [data[start:end] for start, end in itertools.pairwise(places) if end > start]

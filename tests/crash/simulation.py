@@ -137,7 +137,7 @@ class Simulation:
 
     def _open(self) -> None:
         salt = (lambda: self.random.randbytes(8)) if self.variant.salted else (lambda: b"saltless")
-        log = self.variant.log(self.disk, segment_bytes=2048, new_salt=salt)
+        log = self.variant.log(self.disk, segment_bytes=2048, new_salt=salt, fills=True)
         self.store = self.variant.store(
             self.disk, self.catalog, log, Runtime(self._start_committer, self._in_background)
         )

@@ -22,11 +22,13 @@ from millstream.store.log.segments import DamagedError, Log
 SEGMENT = "wal/00000000000000000001.wal"
 
 
-@pytest.fixture(scope="module")
-def written(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[tuple[int, object]]]:
+@pytest.fixture(scope="module", params=[False, True], ids=["growing", "filled"])
+def written(
+    tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> tuple[Path, list[tuple[int, object]]]:
     """A folder as a crash leaves it, and its state at the end of each frame."""
     folder = tmp_path_factory.mktemp("written")
-    with opened(folder) as data:
+    with opened(folder, durable=request.param, segment_bytes=2048) as data:
         steps = [(format.SEGMENT_HEADER_BYTES, data.state())]
         for change in _changes(data):
             change()
@@ -105,12 +107,15 @@ def test_a_changed_byte_is_never_silent(
     folder, steps = written
     whole = (folder / SEGMENT).read_bytes()
     copy = _copy(folder, tmp_path / "copy")
-    last_frame, before_last = steps[-2]
+    (last_frame, before_last), (end, last) = steps[-2:]
     for position in range(len(whole)):
         for bit in (position % 8, (position + 5) % 8):
             flipped = bytearray(whole)
             flipped[position] ^= 1 << bit
             (copy / SEGMENT).write_bytes(flipped)
+            if position >= end:  # behind the last frame: nothing of ours
+                assert _read(copy) == (last, end)
+                continue
             if position >= last_frame:
                 assert _read(copy) == (before_last, last_frame)
                 continue
@@ -309,7 +314,7 @@ def test_a_torn_tail_is_mentioned_but_no_complaint(
 ) -> None:
     folder, steps = written
     copy = _copy(folder, tmp_path / "copy")
-    (copy / SEGMENT).write_bytes((folder / SEGMENT).read_bytes()[:-9])
+    (copy / SEGMENT).write_bytes((folder / SEGMENT).read_bytes()[: steps[-1][0] - 9])
     report = verify(copy)
     assert report.is_sound
     assert report.cut is not None

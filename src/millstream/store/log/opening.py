@@ -37,7 +37,8 @@ class FolderStore(LogStore):
             disk.sync_folder(".")
             undo.pop_all()
         self._folder = folder
-        super().__init__(disk, catalog, Log(disk, segment_bytes), Runtime(_start_commit_thread, _in_executor))
+        log = Log(disk, segment_bytes, fills=durable)
+        super().__init__(disk, catalog, log, Runtime(_start_commit_thread, _in_executor))
 
     async def open(self) -> None:
         """Recover what was kept, and begin to commit."""

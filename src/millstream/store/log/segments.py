@@ -204,7 +204,6 @@ class Log:
         self._segments.append(segment)
         self._position = format.SEGMENT_HEADER_BYTES
 
-
     def _fill(self, file: File, start: int) -> None:
         """Give a segment its blocks, from a position on, or leave it if there is no room for all of them."""
         end = self._segment_bytes if self._fills else start

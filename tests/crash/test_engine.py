@@ -250,7 +250,7 @@ class StubLog:
 
 def _thread(log: StubLog) -> tuple[CommitThread, list[Outcome]]:
     outcomes: list[Outcome] = []
-    return CommitThread(log, outcomes.append), outcomes  # type: ignore[arg-type]
+    return CommitThread(log, outcomes.append, lambda call: call()), outcomes  # type: ignore[arg-type]
 
 
 def test_stopping_behind_a_batch_that_fails_does_not_hang() -> None:

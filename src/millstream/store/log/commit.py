@@ -1,7 +1,7 @@
 """Group commit: one write and one sync for everything that waits.
 
-No timer: a lone writer waits for nobody. Batches form by themselves, of what is queued while the
-previous sync runs.
+No timer: a lone writer waits for nobody. Batches form by themselves, of what one turn of the event loop
+brings and of what is queued while the previous sync runs.
 """
 
 import queue
@@ -78,35 +78,54 @@ class _Signal(Enum):
     STOP = "stop"
 
 
-_Item = bytes | Callable[[], None] | _Signal
+_Records = list[bytes]
+_Item = _Records | Callable[[], None] | _Signal
 
 
 class CommitThread:
-    """A committer with a thread of its own; outcomes are reported from that thread."""
+    """A committer with a thread of its own; outcomes are reported from that thread.
 
-    def __init__(self, log: Log, report: Callable[[Outcome], None]) -> None:
+    `soon` calls back at the end of the caller's turn, which is when its records are handed over: all of
+    them at once, because waking the thread for the first would make it sync that one alone.
+    """
+
+    def __init__(
+        self, log: Log, report: Callable[[Outcome], None], soon: Callable[[Callable[[], None]], object]
+    ) -> None:
         self._log = log
         self._report = report
+        self._soon = soon
+        self._turn: _Records = []
         self._queue: queue.SimpleQueue[_Item] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="millstream-commit", daemon=True)
         self._thread.start()
 
     def submit(self, record: bytes) -> None:
         """Queue a record."""
-        self._queue.put(record)
+        if not self._turn:
+            self._soon(self._hand_over)
+        self._turn.append(record)
 
     def call(self, action: Callable[[], None]) -> None:
         """Do something to the log between two batches, in its turn."""
+        self._hand_over()
         self._queue.put(action)
 
     def resume(self) -> None:
         """Go on after a full disk."""
+        self._hand_over()
         self._queue.put(_Signal.RESUME)
 
     def stop(self) -> None:
         """Commit what is queued, then stop."""
+        self._hand_over()
         self._queue.put(_Signal.STOP)
         self._thread.join()
+
+    def _hand_over(self) -> None:
+        if self._turn:
+            records, self._turn = self._turn, []
+            self._queue.put(records)
 
     def _run(self) -> None:
         following: _Item | None = None
@@ -114,9 +133,9 @@ class CommitThread:
             item = following if following is not None else self._queue.get()
             following = None
             outcome: Outcome | None
-            if isinstance(item, bytes):
-                batch, following = self._batch(item)
-                outcome = write_batch(self._log, batch)
+            if isinstance(item, list):
+                following = self._fill_up(item)
+                outcome = write_batch(self._log, item)
             elif isinstance(item, _Signal):
                 if item is _Signal.STOP:
                     return
@@ -131,19 +150,19 @@ class CommitThread:
                 while not isinstance(following, _Signal):
                     following = self._queue.get()
 
-    def _batch(self, record: bytes) -> tuple[list[bytes], _Item | None]:
-        """Take what is queued, up to a size; also give the first item that is not a record."""
-        batch, size = [record], len(record)
+    def _fill_up(self, batch: _Records) -> _Item | None:
+        """Add what else is queued, up to a size; give the first item that is not of records."""
+        size = sum(map(len, batch))
         while size < _MAX_BATCH_BYTES:
             try:
                 item = self._queue.get_nowait()
             except queue.Empty:
                 break
-            if not isinstance(item, bytes):
-                return batch, item
-            batch.append(item)
-            size += len(item)
-        return batch, None
+            if not isinstance(item, list):
+                return item
+            batch += item
+            size += sum(map(len, item))
+        return None
 
 
 def attempt(action: Callable[[], None]) -> Failed | None:

@@ -98,7 +98,7 @@ def _make(folder: Path, *, durable: bool) -> None:
 
 def _start_commit_thread(log: Log, report: Callable[[Outcome], None]) -> CommitThread:
     loop = asyncio.get_running_loop()
-    return CommitThread(log, lambda outcome: _tell(loop, report, outcome))
+    return CommitThread(log, lambda outcome: _tell(loop, report, outcome), loop.call_soon)
 
 
 def _tell(loop: asyncio.AbstractEventLoop, report: Callable[[Outcome], None], outcome: Outcome) -> None:

@@ -102,9 +102,9 @@ class CommitThread:
 
     def submit(self, record: bytes) -> None:
         """Queue a record."""
-        if not self._turn:
-            self._soon(self._hand_over)
         self._turn.append(record)
+        if len(self._turn) == 1:
+            self._soon(self._hand_over)
 
     def call(self, action: Callable[[], None]) -> None:
         """Do something to the log between two batches, in its turn."""

@@ -17,11 +17,24 @@ import msgspec
 from millstream.protocol import json_frames
 from millstream.protocol.expiry import FOREVER, Lifetime
 from millstream.protocol.offsets import START
+from millstream.protocol.parts import CommitRequest, StageRequest
 from millstream.protocol.producers import Stamp
 from millstream.protocol.reads import Chunk
 from millstream.protocol.requests import AppendRequest, CreateRequest, ReadRequest
 from millstream.protocol.streams import Create, Stream
-from millstream.store.base import Appended, Created, Deleted, Head, Page, Read, Store
+from millstream.store.base import (
+    Appended,
+    Committed,
+    Created,
+    Deleted,
+    Dropped,
+    Head,
+    Page,
+    Read,
+    Staged,
+    Store,
+)
+from millstream.store.log.engine import LogStore
 from millstream.store.log.opening import FolderStore
 from millstream.store.memory import MemoryStore
 from millstream.store.pending import Eventually, settled
@@ -133,6 +146,45 @@ class Engine:
 
         return self._runner.run(append())
 
+    def stage(
+        self,
+        name: str,
+        id: str,
+        data: bytes,
+        *,
+        content_type: bytes = TEXT,
+        max_staged_bytes: int = 2**30,
+    ) -> Staged:
+        if content_type == JSON:
+            data = json_frames.frame(data)
+        request = StageRequest(id, data, content_type)
+
+        async def stage() -> Staged:
+            return await settled(self.store.stage(name, request, max_staged_bytes, self.now_ms))
+
+        return self._runner.run(stage())
+
+    def commit(
+        self,
+        name: str,
+        *ids: str,
+        closes: bool = False,
+        stamp: Stamp | None = None,
+        seq: bytes | None = None,
+    ) -> Committed:
+        request = CommitRequest(list(ids), closes, stamp, seq)
+
+        async def commit() -> Committed:
+            return await settled(self.store.commit(name, request, self.now_ms))
+
+        return self._runner.run(commit())
+
+    def drop_part(self, name: str, id: str) -> Dropped:
+        async def drop() -> Dropped:
+            return await settled(self.store.drop_part(name, id, self.now_ms))
+
+        return self._runner.run(drop())
+
     def read(
         self,
         name: str,
@@ -175,6 +227,17 @@ class Engine:
             self.store.expire(self.now_ms)
 
         self._runner.run(expire())
+
+    def checkpoint(self) -> None:
+        """Bring an engine that has files to write them, and those that it needs no more to go."""
+        store = self.store
+        if isinstance(store, LogStore):
+
+            async def checkpoint() -> None:
+                store.checkpoint()
+
+            self._runner.run(checkpoint())
+            self.until(lambda: not store._checkpointing and not store._jobs)
 
     # -- What tests ask most ---------------------------------------------------------------------
 

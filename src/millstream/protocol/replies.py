@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
-from millstream.protocol import caching, headers, json_frames, reads, streams
+from millstream.protocol import caching, headers, json_frames, parts, reads, streams
 from millstream.protocol.content import Kind, is_active
 from millstream.protocol.errors import RequestError
 from millstream.protocol.offsets import format_offset
@@ -26,7 +26,7 @@ class Reply(msgspec.Struct, frozen=True, gc=False):
     body: bytes = b""
 
 
-EXTENSIONS: Final = (headers.MILLSTREAM_EXTENSIONS, b"until, list")
+EXTENSIONS: Final = (headers.MILLSTREAM_EXTENSIONS, b"until, list, parts")
 
 _CLOSED = (headers.STREAM_CLOSED, b"true")
 _UP_TO_DATE = (headers.STREAM_UP_TO_DATE, b"true")
@@ -88,6 +88,10 @@ def _store_failed(_refusal: streams.StoreFailed) -> Reply:
 
 def appended(change: streams.Append) -> Reply:
     """Acknowledge an append: 200 for a producer's data, 204 otherwise (rule A1)."""
+    return _acknowledged(change, has_data=bool(change.data))
+
+
+def _acknowledged(change: streams.Append, *, has_data: bool) -> Reply:
     reply = [_next(change.tail)]
     if change.closes:
         reply.append(_CLOSED)
@@ -95,7 +99,7 @@ def appended(change: streams.Append) -> Reply:
     if stamp is None:
         return Reply(204, reply)
     reply += _number(headers.PRODUCER_EPOCH, stamp.epoch), _number(headers.PRODUCER_SEQ, stamp.seq)
-    return Reply(200 if change.data else 204, reply)
+    return Reply(200 if has_data else 204, reply)
 
 
 def _duplicate(plan: streams.Duplicate) -> Reply:
@@ -149,6 +153,35 @@ def _gap(plan: Gap) -> Reply:
 
 def _bad_start(plan: BadStart) -> Reply:
     return problem(400, "EPOCH_START", f"A new epoch begins with Producer-Seq 0, not {plan.received}.")
+
+
+# -- Parts ---------------------------------------------------------------------------------------
+
+STAGED: Final = Reply(204, [])
+"""A part is kept, or kept no longer."""
+
+
+def _committed(change: parts.Commit) -> Reply:
+    return _acknowledged(change.append, has_data=True)
+
+
+def _part_missing(plan: parts.PartMissing) -> Reply:
+    detail = f"There is no part {plan.id}: it was not staged, or is committed, dropped or expired."
+    return problem(409, "PART_MISSING", detail)
+
+
+def _part_conflict(plan: parts.PartConflict) -> Reply:
+    return problem(409, "PART_CONFLICT", f"The part {plan.id} is staged with other bytes.")
+
+
+def _too_many_parts(_plan: parts.TooManyParts) -> Reply:
+    detail = f"At most {parts.MAX_PARTS} parts of a stream wait at a time; commit or delete some."
+    return problem(413, "TOO_MANY_PARTS", detail)
+
+
+def _staged_too_much(plan: parts.StagedTooMuch) -> Reply:
+    detail = f"At most {plan.max_bytes} bytes of a stream wait at a time; commit or delete some parts."
+    return problem(413, "STAGED_TOO_MUCH", detail)
 
 
 # -- Creating and deleting -----------------------------------------------------------------------
@@ -299,6 +332,14 @@ _REPLIES: dict[type, Callable[[Any], Reply]] = {
     Fenced: _fenced,
     Gap: _gap,
     BadStart: _bad_start,
+    parts.Stage: lambda _: STAGED,
+    parts.AlreadyStaged: lambda _: STAGED,
+    parts.Drop: lambda _: STAGED,
+    parts.Commit: _committed,
+    parts.PartMissing: _part_missing,
+    parts.PartConflict: _part_conflict,
+    parts.TooManyParts: _too_many_parts,
+    parts.StagedTooMuch: _staged_too_much,
     streams.Exists: _exists,
     streams.ConfigMismatch: _config_mismatch,
     streams.NameInUse: _name_in_use,

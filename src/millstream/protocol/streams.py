@@ -15,6 +15,7 @@ from millstream.protocol.expiry import FOREVER, Lifetime
 from millstream.protocol.producers import BadStart, Fenced, Gap, Repeated, Stamp
 from millstream.protocol.reads import Appends, between_messages
 from millstream.protocol.requests import AppendRequest, CreateRequest
+from millstream.protocol.staging import Staged
 
 
 class Fork(msgspec.Struct, frozen=True, gc=False):
@@ -46,6 +47,7 @@ class Stream(msgspec.Struct):
     fork: Fork | None = None
     fork_count: int = 0
     soft_deleted: bool = False
+    staged: Staged | None = None
 
     @property
     def base(self) -> int:
@@ -185,6 +187,8 @@ def apply_append(stream: Stream, change: Append, now_ms: int) -> None:
     if change.closes:
         stream.closed = True
         stream.closed_by = stamp
+        if stream.staged is not None:
+            stream.staged.clear()  # nothing can be committed any more
     stream.renew(now_ms)
 
 

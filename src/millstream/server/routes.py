@@ -19,8 +19,8 @@ from millstream.protocol.offsets import NOW
 from millstream.protocol.queries import Query
 from millstream.protocol.reads import Chunk
 from millstream.protocol.replies import Reply, problem, reply_to
+from millstream.protocol.requests import AppendRequest, ReadRequest, parse_append, parse_create, parse_read
 from millstream.protocol.requests import Live as LiveMode
-from millstream.protocol.requests import ReadRequest, parse_append, parse_create, parse_read
 from millstream.protocol.streams import Stream
 from millstream.server import compression, cors
 from millstream.server.auth import Auth, refuse
@@ -32,6 +32,7 @@ from millstream.server.limits import Limits
 from millstream.server.live import Caller, EventFeed, Live, LongPoll
 from millstream.server.metrics import Metrics
 from millstream.server.pages import at_root
+from millstream.server.parts import PartRoutes
 from millstream.server.settings import Settings
 from millstream.store.base import Appended, Created, Deleted, Head, Read, Store
 from millstream.store.pending import Pending, when
@@ -67,6 +68,7 @@ class Routes:
             "ds_sse_clients_num", "Event streams that are open now.", lambda: len(self.live.feeds)
         )
         self._controls = Control(store, self.live, auth, self.metrics, clock_ms)
+        self._parts = PartRoutes(store, settings, self.metrics, self._body, clock_ms)
         self._limits = Limits(settings)
         self._clock_ms = clock_ms
         self._methods: dict[bytes, Callable[[str, Request], Answer]] = {
@@ -109,13 +111,16 @@ class Routes:
 
     def _append(self, name: str, request: Request) -> Answer:
         try:
+            found = self._parts.post(name, request) if request.query else None
+            if found is not None and not isinstance(found, AppendRequest):
+                return found
             body = self._body(request) if b"content-encoding" in request.headers else request.body
-            append = parse_append(request.headers, body)
+            append = found or parse_append(request.headers, body)
         except RequestError as error:
             # Rule A2: a stream that is not there says so first.
             refusal = replies.malformed(error)
-            found = self.store.head(name, self._clock_ms())
-            return when(found, lambda head: refusal if isinstance(head, Stream) else reply_to(head))
+            there = self.store.head(name, self._clock_ms())
+            return when(there, lambda head: refusal if isinstance(head, Stream) else reply_to(head))
         return when(self.store.append(name, append, self._clock_ms()), self._appended)
 
     def _appended(self, decision: Appended) -> Reply:
@@ -215,7 +220,11 @@ class Routes:
 
         return when(found, reply)
 
-    def _delete(self, name: str, _request: Request) -> Answer:
+    def _delete(self, name: str, request: Request) -> Answer:
+        dropped = self._parts.delete(name, request) if request.query else None
+        if dropped is not None:
+            return dropped
+
         def reply(decision: Deleted) -> Reply:
             return replies.DELETED if isinstance(decision, streams.Delete) else reply_to(decision)
 

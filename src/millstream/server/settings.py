@@ -64,6 +64,9 @@ class Settings:
     max_body_bytes: int = _setting(
         16 * 2**20, "Largest request body, after decompression.", minimum=1, maximum=2**30
     )
+    max_staged_bytes: int = _setting(
+        8 * 2**30, "Most bytes of one stream that wait as parts for their commit.", minimum=1
+    )
     max_chunk_bytes: int = _setting(
         2**20, "Most bytes in one answer; a single larger message is sent whole.", minimum=1
     )

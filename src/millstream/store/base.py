@@ -8,6 +8,7 @@ should happen, makes that durable and returns the decision; so each method is on
         read     GET      5.6      a chunk; a live read calls it again when woken
         head     HEAD     5.5      the stream as it is
         delete   DELETE   5.4      gone, or kept for its forks
+        stage    POST     X3       a part, kept but invisible; `commit` appends parts, `drop_part` forgets one
         listing  GET      X2       names in order, page by page
         expire   -        5.1      end what has outlived its time
 
@@ -21,6 +22,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from millstream.protocol.parts import CommitPlan, CommitRequest, Drop, StagePlan, StageRequest
 from millstream.protocol.reads import Chunk, OffsetGone, OffsetUnaligned
 from millstream.protocol.requests import AppendRequest, CreateRequest, ReadRequest
 from millstream.protocol.streams import (
@@ -40,6 +42,9 @@ Appended = AppendPlan | Missing | Unstored
 Read = Chunk | OffsetGone | OffsetUnaligned | Missing
 Head = Stream | Missing
 Deleted = Delete | Missing | Unstored
+Staged = StagePlan | Missing | Unstored
+Committed = CommitPlan | Missing | Unstored
+Dropped = Drop | Missing | Unstored
 
 Listener = Callable[[str], None]
 
@@ -96,6 +101,20 @@ class Store(ABC):
     @abstractmethod
     def delete(self, name: str, now_ms: int) -> Eventually[Deleted]:
         """Delete a stream; its bytes stay while forks need them."""
+
+    @abstractmethod
+    def stage(
+        self, name: str, request: StageRequest, max_staged_bytes: int, now_ms: int
+    ) -> Eventually[Staged]:
+        """Keep a part, invisibly."""
+
+    @abstractmethod
+    def commit(self, name: str, request: CommitRequest, now_ms: int) -> Eventually[Committed]:
+        """Append parts, in one atomic change."""
+
+    @abstractmethod
+    def drop_part(self, name: str, id: str, now_ms: int) -> Eventually[Dropped]:
+        """Drop a part; one that is not there is as good as dropped."""
 
     @abstractmethod
     def listing(self, prefix: str, glob: str | None, after: str, limit: int, now_ms: int) -> Eventually[Page]:

@@ -4,14 +4,15 @@ import itertools
 import secrets
 from collections.abc import Iterator
 
-from millstream.protocol import streams
+from millstream.protocol import parts, streams
 from millstream.protocol.streams import Stream
 from millstream.store.names import SortedNames
+from millstream.store.parts import StagingTable
 from millstream.store.pieces import Pieces
-from millstream.store.table import Ending, Kept, TableStore
+from millstream.store.table import Ending, Kept
 
 
-class MemoryStore(TableStore):
+class MemoryStore(StagingTable):
     """Streams that live as long as the process: every change is as durable as it gets at once."""
 
     def __init__(self) -> None:
@@ -49,6 +50,16 @@ class MemoryStore(TableStore):
 
     def _commit_renewal(self, kept: Kept, now_ms: int) -> None:
         pass
+
+    def _commit_stage(self, kept: Kept, plan: parts.Stage, now_ms: int) -> parts.Stage:
+        return plan
+
+    def _commit_parts(self, kept: Kept, plan: parts.Commit, now_ms: int) -> parts.Commit:
+        self._publish(kept)
+        return plan
+
+    def _commit_drop(self, kept: Kept, plan: parts.Drop) -> parts.Drop:
+        return plan
 
     def _publish(self, kept: Kept) -> None:
         kept.tail, kept.closed = kept.stream.tail, kept.stream.closed

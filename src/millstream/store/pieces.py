@@ -8,6 +8,15 @@ The ends are the append boundaries that readers of JSON streams and forks ask fo
 
 from array import array
 from bisect import bisect_right
+from typing import Protocol
+
+
+class Piece(Protocol):
+    """Bytes, or something that gives them when asked."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, span: slice, /) -> bytes: ...
 
 
 class Pieces:
@@ -19,12 +28,12 @@ class Pieces:
         self.base = base
         self.end = base
         self._ends = array("Q")
-        self._pieces: list[bytes] = []
+        self._pieces: list[Piece] = []
 
     def __len__(self) -> int:
         return len(self._pieces)
 
-    def append(self, piece: bytes) -> None:
+    def append(self, piece: Piece) -> None:
         """Add a piece at the end."""
         self.end += len(piece)
         self._ends.append(self.end)
@@ -43,16 +52,13 @@ class Pieces:
         last = bisect_right(self._ends, end - 1)
         skipped = start - (self._ends[first - 1] if first else self.base)
         if first == last:
-            piece = self._pieces[first]
-            return piece[skipped : skipped + end - start] if len(piece) != end - start else piece
-        pieces = self._pieces[first : last + 1]
-        pieces[0] = pieces[0][skipped:]
+            return self._pieces[first][skipped : skipped + end - start]
+        middle = [piece[:] for piece in self._pieces[first + 1 : last]]
+        last_piece = self._pieces[last]
         surplus = self._ends[last] - end
-        if surplus:
-            pieces[-1] = pieces[-1][:-surplus]
-        return b"".join(pieces)
+        return b"".join([self._pieces[first][skipped:], *middle, last_piece[: len(last_piece) - surplus]])
 
-    def all(self) -> "tuple[list[bytes], array[int]]":
+    def all(self) -> "tuple[list[Piece], array[int]]":
         """Give a copy of the pieces and of their ends."""
         return self._pieces[:], self._ends[:]
 

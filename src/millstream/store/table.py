@@ -23,6 +23,7 @@ from millstream.protocol.requests import AppendRequest, CreateRequest, ReadReque
 from millstream.protocol.streams import NotFound, SoftDeleted, Stream
 from millstream.store.base import Appended, Created, Deleted, Head, Missing, Page, Read, Store
 from millstream.store.pending import Eventually
+from millstream.store.pieces import Piece
 
 _LISTING_STEPS = 10_000  # names looked at for one page, so that a glob that matches little stays quick
 _UNSEEN = -1
@@ -33,7 +34,7 @@ D = TypeVar("D")
 class Content(Protocol):
     """The bytes of one stream, from its base on."""
 
-    def append(self, piece: bytes) -> None:
+    def append(self, piece: Piece) -> None:
         """Add the bytes of one append."""
         ...
 
@@ -49,7 +50,17 @@ class Content(Protocol):
 class Kept:
     """A stream with its content and, for a fork, the stream that keeps what it inherited."""
 
-    __slots__ = ("closed", "content", "logged_deadline_ms", "lsn", "source", "stream", "tail", "used")
+    __slots__ = (
+        "closed",
+        "content",
+        "logged_deadline_ms",
+        "lsn",
+        "source",
+        "staged",
+        "stream",
+        "tail",
+        "used",
+    )
 
     def __init__(self, stream: Stream, source: "Kept | None", content: Content) -> None:
         self.stream = stream
@@ -58,6 +69,7 @@ class Kept:
         self.tail = _UNSEEN
         self.closed = False
         self.lsn = 0
+        self.staged: dict[int, Piece] = {}
         self.logged_deadline_ms = stream.deadline_ms or 0
         self.used = True
 
@@ -65,6 +77,14 @@ class Kept:
     def seen(self) -> bool:
         """Whether readers may know of the stream: its creation is durable."""
         return self.tail != _UNSEEN
+
+    def drop_staged(self) -> list[int]:
+        """Forget every part, and give their numbers."""
+        numbers = list(self.staged)
+        self.staged.clear()
+        if self.stream.staged is not None:
+            self.stream.staged.clear()
+        return numbers
 
     def bounds(self, position: int) -> tuple[int, int]:
         """Find the append that holds a byte, in this stream or the ancestor that keeps it."""
@@ -136,6 +156,9 @@ class TableStore(Store):
     def _commit_renewal(self, kept: Kept, now_ms: int) -> None:
         """Take note that a TTL was renewed."""
 
+    def _release_parts(self, kept: Kept, numbers: list[int]) -> None:
+        """Take note that the bytes of parts are no longer needed as such."""
+
     def _once_durable(self, kept: Kept, decision: D) -> Eventually[D]:
         """Hold a decision back until all that it was made on is durable."""
         return decision
@@ -164,6 +187,8 @@ class TableStore(Store):
             if plan.data:
                 kept.content.append(plan.data)
             streams.apply_append(kept.stream, plan, now_ms)
+            if plan.closes:
+                self._drop_staged(kept)
             return self._commit_append(kept, plan, now_ms)
         if isinstance(plan, streams.Duplicate | streams.AlreadyClosed):
             self._renew(kept, now_ms)
@@ -288,6 +313,7 @@ class TableStore(Store):
         plan = streams.plan_delete(kept.stream)
         if not isinstance(plan, streams.Delete):
             return plan
+        self._drop_staged(kept)
         gone: list[Kept] = []
         source = None
         if plan.soft:
@@ -295,6 +321,11 @@ class TableStore(Store):
         else:
             gone, source = self._forget(kept)
         return self._commit_end(kept, Ending(plan, gone, source))
+
+    def _drop_staged(self, kept: Kept) -> None:
+        """Forget the parts of a stream that takes no more."""
+        if kept.staged:
+            self._release_parts(kept, kept.drop_staged())
 
     def _forget(self, kept: Kept) -> tuple[list[Kept], Kept | None]:
         """Drop a stream and each ancestor that was only kept for it; give them and the one that stays."""

@@ -5,9 +5,11 @@ What is on the disk at each step, and what a power cut there leaves:
         1  nothing new yet             the old catalog, the whole log
         2  tails in stream files,      the same: bytes beyond what the catalog knows are ignored, and
            files of the gone removed   the log still says that the gone are gone
+           and new parts in theirs
         3  files and names synced      the same
         4  catalog committed           the new catalog; the log still reaches further back than needed
-        5  old segments released       done
+        5  old segments released,      done
+           files of former parts gone
 
 The picture is taken of the accepted state, and written only once the log is durable up to it: neither
 the files nor the catalog ever hold a change that a power cut could take out of the log.
@@ -21,9 +23,10 @@ import msgspec
 
 from millstream.protocol.streams import Stream
 from millstream.store.log.catalog import Catalog, Row, encode_stream
-from millstream.store.log.content import StreamContent, Unflushed, remove_files, write_unflushed
+from millstream.store.log.content import StreamContent, StreamFiles, Unflushed, remove_files, write_unflushed
 from millstream.store.log.disk import Disk, SyncError, is_full
 from millstream.store.log.failpoints import reach
+from millstream.store.log.staged import PartId, StoredPart, part_name, remove_parts, write_parts
 from millstream.store.table import Kept
 
 APPLIED_LSN = "applied_lsn"
@@ -41,6 +44,8 @@ class Picture(msgspec.Struct, frozen=True, gc=False):
     end: int
     appends: int
     unflushed: Unflushed | None
+    parts: list[tuple[PartId, bytes]]
+    """Those that have no files yet."""
 
     @classmethod
     def of(cls, kept: Kept) -> "Picture":
@@ -50,18 +55,26 @@ class Picture(msgspec.Struct, frozen=True, gc=False):
         stream = copy.copy(kept.stream)
         if stream.producers is not None:
             stream.producers = stream.producers.copy()
-        return cls(kept, stream, content.end, content.appends, content.unflushed())
+        parts: list[tuple[PartId, bytes]] = []
+        if stream.staged is not None:
+            stream.staged = stream.staged.copy()
+            parts = [((stream.id, n), data) for n, data in kept.staged.items() if isinstance(data, bytes)]
+        return cls(kept, stream, content.end, content.appends, content.unflushed(), parts)
 
     def row(self) -> Row:
         """Write the stream as the catalog has it."""
         stream = self.stream
         return Row(stream.id, stream.name, stream.deadline_ms, self.end, self.appends, encode_stream(stream))
 
-    def forget_saved(self) -> None:
+    def forget_saved(self, files: StreamFiles) -> None:
         """Drop from memory what the stream's files now hold."""
         content = self.kept.content
         assert isinstance(content, StreamContent)  # as above
         content.forget(self.end, self.appends)
+        staged = self.kept.staged
+        for part, data in self.parts:
+            if part[1] in staged:
+                staged[part[1]] = StoredPart(files, part_name(part), len(data))
 
 
 class Checkpoint(msgspec.Struct, frozen=True):
@@ -71,16 +84,23 @@ class Checkpoint(msgspec.Struct, frozen=True):
     next_id: int
     pictures: list[Picture]
     gone: list[int]
+    released: list[PartId]
 
     def write(self, disk: Disk, catalog: Catalog) -> None:
         """Make it the state to recover from; the log must be durable up to its lsn."""
         write_unflushed(disk, [one.unflushed for one in self.pictures if one.unflushed is not None])
+        write_parts(disk, [part for one in self.pictures for part in one.parts])
         reach("checkpoint.written")
         remove_files(disk, self.gone)
         reach("checkpoint.removed")
         rows = [one.row() for one in self.pictures]
         catalog.checkpoint(rows, self.gone, {APPLIED_LSN: self.lsn, NEXT_ID: self.next_id})
         reach("checkpoint.committed")
+
+    def clean(self, disk: Disk) -> None:
+        """Remove the files that nobody needs any more, now that it is the state to recover from."""
+        remove_parts(disk, self.released)
+        reach("checkpoint.cleaned")
 
 
 def may_pass(error: BaseException) -> bool:

@@ -7,12 +7,14 @@ base                         flushed                        end
 import sys
 from array import array
 from bisect import bisect_right
+from collections.abc import Sequence
 
 import msgspec
 
 from millstream.store.log.disk import Disk, File
 from millstream.store.log.segments import DamagedError
-from millstream.store.pieces import Pieces
+from millstream.store.log.staged import write_pieces
+from millstream.store.pieces import Piece, Pieces
 
 FOLDER = "streams"
 ENTRY_BYTES = 8
@@ -25,7 +27,7 @@ class Unflushed(msgspec.Struct, frozen=True, gc=False):
     """What a checkpoint writes to a stream's files."""
 
     stream_id: int
-    data: list[bytes]
+    data: list[Piece]
     ends: "array[int]"
     data_position: int
     index_position: int
@@ -35,22 +37,28 @@ class StreamFiles:
     """The files of all streams, with a bound on how many are open."""
 
     def __init__(self, disk: Disk) -> None:
-        self._disk = disk
+        self.disk = disk
         self._open: dict[str, File] = {}
 
     def read(self, stream_id: int, size: int, position: int) -> bytes:
         """Read a stream's content file."""
-        return self._read(content_name(stream_id), size, position)
+        return self.read_file(content_name(stream_id), size, position)
 
     def read_end(self, stream_id: int, index: int) -> int:
         """Read where a stream's append number `index` ends."""
-        return int.from_bytes(self._read(index_name(stream_id), ENTRY_BYTES, index * ENTRY_BYTES), "little")
+        return int.from_bytes(
+            self.read_file(index_name(stream_id), ENTRY_BYTES, index * ENTRY_BYTES), "little"
+        )
 
     def let_go(self, stream_id: int) -> None:
         """Close a stream's files, if they are open."""
-        for name in (content_name(stream_id), index_name(stream_id)):
-            if name in self._open:
-                self._open.pop(name).close()
+        self.let_go_file(content_name(stream_id))
+        self.let_go_file(index_name(stream_id))
+
+    def let_go_file(self, name: str) -> None:
+        """Close a file, if it is open."""
+        if name in self._open:
+            self._open.pop(name).close()
 
     def close(self) -> None:
         """Let go of all files."""
@@ -58,7 +66,8 @@ class StreamFiles:
             file.close()
         self._open.clear()
 
-    def _read(self, name: str, size: int, position: int) -> bytes:
+    def read_file(self, name: str, size: int, position: int) -> bytes:
+        """Read exactly so many bytes of a file."""
         data = self._file(name).read(size, position)
         if len(data) != size:
             raise DamagedError(f"{name}: ends at byte {position + len(data)}, before {position + size}.")
@@ -67,7 +76,7 @@ class StreamFiles:
     def _file(self, name: str) -> File:
         file = self._open.pop(name, None)
         if file is None:
-            file = self._disk.open(name)
+            file = self.disk.open(name)
             if len(self._open) >= _MAX_OPEN:
                 self._open.pop(next(iter(self._open))).close()
         self._open[name] = file  # the last entry is the one used last
@@ -100,10 +109,10 @@ def remove_files(disk: Disk, stream_ids: list[int]) -> None:
         disk.remove(index_name(stream_id))
 
 
-def _write(disk: Disk, name: str, pieces: list[bytes], position: int, *, sync: bool) -> None:
+def _write(disk: Disk, name: str, pieces: Sequence[Piece], position: int, *, sync: bool) -> None:
     file = disk.open(name, create=True)
     try:
-        file.write(pieces, position)
+        write_pieces(disk, file, pieces, position)
         if sync:
             file.sync()
     finally:
@@ -133,7 +142,7 @@ class StreamContent:
         """How many appends there are."""
         return self._appends + len(self._pieces)
 
-    def append(self, piece: bytes) -> None:
+    def append(self, piece: Piece) -> None:
         """Add the bytes of one append."""
         self._pieces.append(piece)
 

@@ -19,10 +19,12 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from millstream.protocol import streams
+from millstream.protocol import parts, streams
+from millstream.protocol.parts import CommitRequest, StageRequest
 from millstream.protocol.requests import AppendRequest, CreateRequest, ReadRequest
 from millstream.protocol.streams import NoSpace, NotFound, SoftDeleted, StoreFailed, Stream, Unstored
-from millstream.store.base import Appended, Created, Deleted, Head, Read
+from millstream.store.base import Appended, Created, Deleted, Dropped, Head, Read, Staged
+from millstream.store.base import Committed as PartsCommitted
 from millstream.store.log.catalog import NOBODY, Catalog
 from millstream.store.log.checkpoint import Checkpoint, Picture, may_pass
 from millstream.store.log.commit import Committed, Committer, Full, Outcome, outcome_of
@@ -30,18 +32,23 @@ from millstream.store.log.content import StreamContent, StreamFiles
 from millstream.store.log.disk import Disk
 from millstream.store.log.format import (
     AppendMeta,
+    CommitMeta,
     CreateMeta,
+    DropMeta,
     EndMeta,
     Meta,
     RecordType,
     RenewMeta,
+    StageMeta,
     encode_record,
 )
 from millstream.store.log.recovery import recover
 from millstream.store.log.residents import Residents
 from millstream.store.log.segments import Log
+from millstream.store.log.staged import part_name
+from millstream.store.parts import StagingTable
 from millstream.store.pending import Eventually, Pending
-from millstream.store.table import Ending, Kept, TableStore
+from millstream.store.table import Ending, Kept
 
 _CHECKPOINT_STREAMS = 5_000
 _CHECKPOINT_AGE_MS = 5_000
@@ -78,7 +85,7 @@ class _Waiting(msgspec.Struct, frozen=True, gc=False):
     changed: str | None = None
 
 
-class LogStore(TableStore):
+class LogStore(StagingTable):
     """Streams that survive."""
 
     def __init__(
@@ -125,7 +132,9 @@ class LogStore(TableStore):
             await self._jobs_done()
         if self._refusal is None and self._durable_lsn == self._lsn and self._has_changed():
             try:
-                self._take_pictures().write(self._disk, self._catalog)
+                last = self._take_pictures()
+                last.write(self._disk, self._catalog)
+                last.clean(self._disk)
             except Exception as error:  # nothing is lost: the log has it
                 _log.error("the last checkpoint failed, the next start will take longer: %s", error)
         self._log.close()
@@ -140,6 +149,7 @@ class LogStore(TableStore):
         self._deadlines.clear()
         for kept in residents.dirty.values():
             self._watch_deadline(kept)
+        self._staging = {id: kept for id, kept in residents.by_id.items() if kept.staged}
         self._due_after = NOBODY
         self._to_sweep.clear()
         self._bytes_since_checkpoint = 0
@@ -175,6 +185,26 @@ class LogStore(TableStore):
         if self._refusal is not None:
             return self._refusal
         return self._when_all_durable(super().delete(name, now_ms))
+
+    def stage(
+        self, name: str, request: StageRequest, max_staged_bytes: int, now_ms: int
+    ) -> Eventually[Staged]:
+        """Keep a part, invisibly."""
+        if self._refusal is not None:
+            return self._refusal
+        return self._when_all_durable(super().stage(name, request, max_staged_bytes, now_ms))
+
+    def commit(self, name: str, request: CommitRequest, now_ms: int) -> Eventually[PartsCommitted]:
+        """Append parts, in one atomic change."""
+        if self._refusal is not None:
+            return self._refusal
+        return self._when_all_durable(super().commit(name, request, now_ms))
+
+    def drop_part(self, name: str, id: str, now_ms: int) -> Eventually[Dropped]:
+        """Drop a part; one that is not there is as good as dropped."""
+        if self._refusal is not None:
+            return self._refusal
+        return self._when_all_durable(super().drop_part(name, id, now_ms))
 
     def read(  # type: ignore[override]  # the table answers at once, this engine not always
         self, name: str, request: ReadRequest, max_bytes: int, now_ms: int, *, peek: bool = False
@@ -260,6 +290,25 @@ class LogStore(TableStore):
         self._ending[kept.stream.name] = self._lsn
         self._waiting.append(_Waiting(self._lsn, pending, ending.plan, changed=kept.stream.name))
         return pending
+
+    def _commit_stage(self, kept: Kept, plan: parts.Stage, now_ms: int) -> Eventually[Staged]:
+        kept.logged_deadline_ms = kept.stream.deadline_ms or 0
+        self._submit(RecordType.STAGE, kept, StageMeta(plan.id, now_ms), plan.data)
+        return self._held(plan)
+
+    def _commit_parts(self, kept: Kept, plan: parts.Commit, now_ms: int) -> Eventually[PartsCommitted]:
+        kept.logged_deadline_ms = kept.stream.deadline_ms or 0
+        append = plan.append
+        meta = AppendMeta(append.tail - plan.size, now_ms, append.closes, append.stamp, append.seq)
+        self._submit(RecordType.COMMIT, kept, CommitMeta(meta, plan.ids))
+        return self._visible_when_durable(kept, plan)
+
+    def _commit_drop(self, kept: Kept, plan: parts.Drop) -> Eventually[Dropped]:
+        self._submit(RecordType.DROP, kept, DropMeta(plan.ids))
+        return self._held(plan)
+
+    def _release_parts(self, kept: Kept, numbers: list[int]) -> None:
+        self._residents.release(kept.stream.id, numbers)
 
     def _commit_renewal(self, kept: Kept, now_ms: int) -> None:
         deadline_ms = kept.stream.deadline_ms
@@ -398,7 +447,7 @@ class LogStore(TableStore):
     # -- Checkpoints -----------------------------------------------------------------------------
 
     def _has_changed(self) -> bool:
-        return bool(self._residents.dirty or self._residents.lost)
+        return bool(self._residents.dirty or self._residents.lost or self._residents.released)
 
     def _checkpoint_is_due(self, now_ms: int) -> bool:
         if self._checkpointing or not self._has_changed():
@@ -425,7 +474,8 @@ class LogStore(TableStore):
         self._in_picture = dirty
         self._bytes_since_checkpoint = 0
         pictures = [Picture.of(kept) for kept in dirty.values()]
-        return Checkpoint(self._lsn, residents.next_id, pictures, list(residents.lost))
+        gone, released = list(residents.lost), list(residents.released)
+        return Checkpoint(self._lsn, residents.next_id, pictures, gone, released)
 
     def _write_checkpoint(self, checkpoint: Checkpoint, refusal: Unstored | None) -> None:
         if refusal is not None:  # what it shows did not happen; nothing of it was written
@@ -445,9 +495,10 @@ class LogStore(TableStore):
             for picture in checkpoint.pictures:
                 stream = picture.kept.stream
                 if residents.by_id.get(stream.id) is picture.kept:
-                    picture.forget_saved()
+                    picture.forget_saved(self._files)
                     residents.unsaved_names.discard(stream.name)
             residents.lost.difference_update(checkpoint.gone)
+            self._clean_after(checkpoint)
             self._due_after = NOBODY
             assert self._committer is not None  # a checkpoint is taken while it runs
             self._committer.call(lambda: self._log.release(checkpoint.lsn))
@@ -460,6 +511,20 @@ class LogStore(TableStore):
             self._fail(f"a checkpoint failed: {error}")
         if isinstance(self._refusal, NoSpace):
             self._take_back()
+
+    def _clean_after(self, checkpoint: Checkpoint) -> None:
+        """Remove the files of former parts; what cannot be removed is found again at the next start."""
+        if not checkpoint.released:
+            return
+        self._residents.released.difference_update(checkpoint.released)
+        for part in checkpoint.released:
+            self._files.let_go_file(part_name(part))
+
+        def done(error: BaseException | None) -> None:
+            if error is not None:
+                _log.error("files of former parts could not be removed: %s", error)
+
+        self._in_background(lambda: checkpoint.clean(self._disk), done)
 
     # -- Eviction --------------------------------------------------------------------------------
 
@@ -487,6 +552,7 @@ class LogStore(TableStore):
         return (
             self._residents.by_id.get(id) is kept
             and kept.stream.fork_count == 0
+            and not kept.staged
             and id not in self._residents.dirty
             and id not in self._in_picture
         )

@@ -14,9 +14,10 @@ NAMES = (
     "segment.prepared",  # the header of a new segment is on the disk, its name is not
     "segment.renamed",  # the name may be or not
     "segment.begun",  # the name is on the disk
-    "checkpoint.written",  # stream files are on the disk, files of the gone are still there
+    "checkpoint.written",  # stream files and parts are on the disk, files of the gone are still there
     "checkpoint.removed",  # they are not; the catalog is the old one
     "checkpoint.committed",  # the catalog is the new one, the log is not cut
+    "checkpoint.cleaned",  # files of former parts are gone, which may be on the disk or not
     "segment.released",  # old segments have other names or none, which may be on the disk or not
     "recovery.read",  # all was read, nothing written
     "recovery.rewritten",  # the last frame was written again, what is behind it is cut off, not synced

@@ -58,6 +58,9 @@ class RecordType(IntEnum):
     APPEND = 2
     END = 3
     RENEW = 4
+    STAGE = 16
+    COMMIT = 17
+    DROP = 18
 
 
 class CreateMeta(msgspec.Struct, array_like=True):
@@ -94,7 +97,27 @@ class RenewMeta(msgspec.Struct, array_like=True, gc=False):
     deadline_ms: int
 
 
-Meta = CreateMeta | AppendMeta | EndMeta | RenewMeta
+class StageMeta(msgspec.Struct, array_like=True, gc=False):
+    """A part that is kept; its number is how many there were before it."""
+
+    id: str
+    now_ms: int
+
+
+class CommitMeta(msgspec.Struct, array_like=True):
+    """An append of parts: their bytes are in the records that staged them, or in their files."""
+
+    append: AppendMeta
+    ids: list[str]
+
+
+class DropMeta(msgspec.Struct, array_like=True):
+    """Parts that are gone."""
+
+    ids: list[str]
+
+
+Meta = CreateMeta | AppendMeta | EndMeta | RenewMeta | StageMeta | CommitMeta | DropMeta
 
 _encode_meta = msgspec.msgpack.Encoder().encode
 _decoders: dict[int, msgspec.msgpack.Decoder[Meta]] = {
@@ -102,6 +125,9 @@ _decoders: dict[int, msgspec.msgpack.Decoder[Meta]] = {
     RecordType.APPEND: msgspec.msgpack.Decoder(AppendMeta),
     RecordType.END: msgspec.msgpack.Decoder(EndMeta),
     RecordType.RENEW: msgspec.msgpack.Decoder(RenewMeta),
+    RecordType.STAGE: msgspec.msgpack.Decoder(StageMeta),
+    RecordType.COMMIT: msgspec.msgpack.Decoder(CommitMeta),
+    RecordType.DROP: msgspec.msgpack.Decoder(DropMeta),
 }
 
 

@@ -4,13 +4,24 @@ The catalog is the exact state at its log position, so each record must fit what
 that does not is damage, never something to be passed over. Nothing is written before all was read.
 """
 
-from millstream.protocol import streams
+from millstream.protocol import parts, streams
+from millstream.protocol.staging import Part
 from millstream.store.log.catalog import Catalog
 from millstream.store.log.checkpoint import APPLIED_LSN, NEXT_ID
 from millstream.store.log.content import StreamContent, StreamFiles
-from millstream.store.log.format import AppendMeta, CreateMeta, EndMeta, Record, RenewMeta
+from millstream.store.log.format import (
+    AppendMeta,
+    CommitMeta,
+    CreateMeta,
+    DropMeta,
+    EndMeta,
+    Record,
+    RenewMeta,
+    StageMeta,
+)
 from millstream.store.log.residents import Residents
 from millstream.store.log.segments import DamagedError, Log
+from millstream.store.parts import append_parts, drop_parts, keep_part
 from millstream.store.table import Kept
 
 
@@ -22,6 +33,7 @@ def recover(catalog: Catalog, log: Log, files: StreamFiles) -> Residents:
             _replay(residents, files, record)
         except _MisfitError as error:
             raise DamagedError(f"record {record.lsn} does not fit the state before it: {error}") from None
+    residents.load_staged()
     for kept in residents.by_id.values():
         kept.tail, kept.closed = kept.stream.tail, kept.stream.closed
         kept.logged_deadline_ms = kept.stream.deadline_ms or 0
@@ -40,7 +52,14 @@ def _replay(residents: Residents, files: StreamFiles, record: Record) -> None:
     kept = _get(residents, record.stream_id)
     residents.dirty[record.stream_id] = kept
     if isinstance(meta, AppendMeta):
-        _append(kept, meta, record.payload)
+        _append(residents, kept, meta, record.payload)
+    elif isinstance(meta, StageMeta):
+        _stage(kept, meta, record.payload)
+    elif isinstance(meta, CommitMeta):
+        _commit(residents, kept, meta)
+    elif isinstance(meta, DropMeta):
+        _check_parts(kept, meta.ids)
+        residents.release(record.stream_id, drop_parts(kept, meta.ids))
     elif isinstance(meta, RenewMeta):
         kept.stream.deadline_ms = meta.deadline_ms
     else:
@@ -60,16 +79,46 @@ def _create(residents: Residents, files: StreamFiles, meta: CreateMeta, payload:
     residents.add(kept)
 
 
-def _append(kept: Kept, meta: AppendMeta, payload: bytes) -> None:
-    if meta.base != kept.stream.tail:
-        raise _MisfitError(f"{kept.stream.name} ends at {kept.stream.tail}, not at {meta.base}.")
+def _append(residents: Residents, kept: Kept, meta: AppendMeta, payload: bytes) -> None:
+    _check_base(kept, meta)
     if payload:
         kept.content.append(payload)
     change = streams.Append(payload, meta.base + len(payload), meta.closes, meta.stamp, meta.seq)
     streams.apply_append(kept.stream, change, meta.now_ms)
+    if meta.closes:
+        residents.release(kept.stream.id, kept.drop_staged())
+
+
+def _stage(kept: Kept, meta: StageMeta, payload: bytes) -> None:
+    if kept.stream.staged is not None and meta.id in kept.stream.staged.parts:
+        raise _MisfitError(f"{kept.stream.name} has a part {meta.id} already.")
+    keep_part(kept, parts.Stage(meta.id, payload), meta.now_ms)
+
+
+def _commit(residents: Residents, kept: Kept, meta: CommitMeta) -> None:
+    append = meta.append
+    _check_base(kept, append)
+    size = sum(part.size for part in _check_parts(kept, meta.ids))
+    change = streams.Append(b"", append.base + size, append.closes, append.stamp, append.seq)
+    numbers = append_parts(kept, parts.Commit(change, meta.ids, size), append.now_ms)
+    residents.release(kept.stream.id, numbers)
+
+
+def _check_base(kept: Kept, meta: AppendMeta) -> None:
+    if meta.base != kept.stream.tail:
+        raise _MisfitError(f"{kept.stream.name} ends at {kept.stream.tail}, not at {meta.base}.")
+
+
+def _check_parts(kept: Kept, ids: list[str]) -> list[Part]:
+    staged = kept.stream.staged.parts if kept.stream.staged is not None else {}
+    for id in ids:
+        if id not in staged:
+            raise _MisfitError(f"{kept.stream.name} has no part {id}.")
+    return [staged[id] for id in ids]
 
 
 def _end(residents: Residents, kept: Kept, meta: EndMeta) -> None:
+    residents.release(kept.stream.id, kept.drop_staged())
     if not meta.gone:
         kept.stream.soft_deleted = True
     if meta.source_id:

@@ -11,9 +11,12 @@ A stream is in one of these states, and moves between them only by what is writt
                                       checkpoint            (or nowhere, when it was lost)
 """
 
+from itertools import groupby
+
 from millstream.store.log.catalog import Catalog, Row
 from millstream.store.log.content import StreamContent, StreamFiles
 from millstream.store.log.segments import DamagedError
+from millstream.store.log.staged import PartId, StoredPart, find_parts, part_name
 from millstream.store.table import Kept
 
 
@@ -30,6 +33,8 @@ class Residents:
         self.lost: set[int] = set()
         """Streams that are gone, though the catalog may still have them."""
         self.unsaved_names: set[str] = set()
+        self.released: set[PartId] = set()
+        """Parts that are none any more, though the catalog may still list them: they may have files."""
 
     def find(self, name: str) -> Kept | None:
         """Find a stream by its name, in memory or in the catalog."""
@@ -61,11 +66,28 @@ class Residents:
         if stream.name not in self.by_name:
             self.unsaved_names.discard(stream.name)
         self.lost.add(stream.id)
+        self.release(stream.id, kept.drop_staged())
+
+    def release(self, stream_id: int, numbers: list[int]) -> None:
+        """Take note that the files of parts can go once the catalog lists them no more."""
+        self.released.update((stream_id, number) for number in numbers)
+
+    def load_staged(self) -> None:
+        """Bring in the streams whose parts have files, and find the files that nobody needs."""
+        for stream_id, found in groupby(find_parts(self._files.disk), lambda part: part[0]):
+            kept = self.get(stream_id)
+            needed = self._listed(stream_id).union(kept.staged) if kept is not None else set()
+            self.released.update(part for part in found if part[1] not in needed)
 
     def evict(self, kept: Kept) -> None:
         """Let go of a stream that the catalog has as it is."""
         del self.by_id[kept.stream.id]
         del self.by_name[kept.stream.name]
+
+    def _listed(self, stream_id: int) -> set[int]:
+        row = self._catalog.by_id(stream_id)
+        staged = row.stream().staged if row is not None else None
+        return {part.number for part in staged.parts.values()} if staged is not None else set()
 
     def _load(self, row: Row) -> Kept | None:
         if row.stream_id in self.lost:
@@ -81,5 +103,9 @@ class Residents:
             content = StreamContent(self._files, stream.id, stream.base, row.flushed, row.appends)
             kept = Kept(stream, kept, content)
             kept.tail, kept.closed = stream.tail, stream.closed
+            if stream.staged is not None:
+                for part in stream.staged.parts.values():
+                    name = part_name((stream.id, part.number))
+                    kept.staged[part.number] = StoredPart(self._files, name, part.size)
             self.by_id[stream.id] = self.by_name[stream.name] = kept
         return kept

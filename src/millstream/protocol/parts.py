@@ -1,0 +1,221 @@
+"""Multipart appends: parts are staged by many, and committed by one, all or nothing.
+
+        POST   stream?part=a          stage      kept, but seen by nobody
+        POST   stream?part=b          stage
+        POST   stream?parts=commit    commit     {"parts": ["a", "b"]}: one atomic append, in that order
+        DELETE stream?part=a          drop       a part that nobody needs
+
+For writers that are many processes and one decision, and for appends larger than a request may be. A
+commit is an append in everything else: producers, `Stream-Seq` and `Stream-Closed` mean the same, and
+are judged by the same function.
+
+Rule X3.
+"""
+
+import re
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+
+from millstream.protocol import headers
+from millstream.protocol.content import same_type
+from millstream.protocol.errors import MalformedError
+from millstream.protocol.producers import Stamp, parse_stamp
+from millstream.protocol.queries import Query
+from millstream.protocol.requests import AppendRequest, Headers, parse_append
+from millstream.protocol.staging import Staged
+from millstream.protocol.streams import Append, AppendPlan, Closed, Stream, TypeMismatch, plan_append
+
+MAX_PARTS: Final = 10_000
+"""Most parts of one stream that wait at a time."""
+
+_ID = re.compile(rb"[A-Za-z0-9._~-]{1,200}")
+_ANY_DATA = b"\0"
+
+
+# -- Requests ------------------------------------------------------------------------------------
+
+
+class StageRequest(msgspec.Struct, frozen=True, gc=False):
+    """A part to keep: its bytes as they will be stored."""
+
+    id: str
+    data: bytes
+    content_type: bytes
+
+
+class CommitRequest(msgspec.Struct, frozen=True):
+    """Parts to append, in order."""
+
+    ids: list[str]
+    closes: bool = False
+    stamp: Stamp | None = None
+    seq: bytes | None = None
+
+
+class _Listed(msgspec.Struct, forbid_unknown_fields=True):
+    parts: list[str]
+
+
+_listed = msgspec.json.Decoder(_Listed)
+
+
+def part_of(query: Query) -> str | None:
+    """Give the id of the part that a request is about, if it is about one."""
+    id = query.one(b"part")
+    return _parse_id(id) if id is not None else None
+
+
+def is_commit(query: Query) -> bool:
+    """Tell whether a request commits parts."""
+    action = query.one(b"parts")
+    if action is None:
+        return False
+    if action != b"commit" or query.has(b"part"):
+        raise MalformedError("INVALID_PARTS", "It is ?part=ID to stage a part, or ?parts=commit to commit.")
+    return True
+
+
+def parse_stage(id: str, fields: Headers, body: bytes) -> StageRequest:
+    """Read a POST that stages a part."""
+    append = parse_append(fields, body)
+    if append.closes or append.stamp is not None or append.seq is not None:
+        raise MalformedError(
+            "PART_WITH_COMMIT_HEADERS", "Producer headers, Stream-Seq and Stream-Closed go with the commit."
+        )
+    return StageRequest(id, append.data, append.content_type)
+
+
+def parse_commit(fields: Headers, body: bytes) -> CommitRequest | AppendRequest:
+    """Read a POST that commits parts; none at all is a plain close."""
+    try:
+        ids = _listed.decode(body).parts
+    except msgspec.MsgspecError as error:
+        raise MalformedError("INVALID_PARTS", f'The body is {{"parts": ["id", ...]}}: {error}.') from None
+    for id in ids:
+        _parse_id(id.encode())
+    if len(set(ids)) < len(ids):
+        raise MalformedError("REPEATED_PART", "A part can be committed once; the list names one twice.")
+    closes = headers.is_true(fields.get(headers.STREAM_CLOSED))
+    stamp, seq = parse_stamp(fields), fields.get(headers.STREAM_SEQ)
+    if ids:
+        return CommitRequest(ids, closes, stamp, seq)
+    if not closes:
+        raise MalformedError("EMPTY_APPEND", "A commit needs parts, or Stream-Closed: true to close.")
+    return AppendRequest(b"", b"", closes, stamp, seq)
+
+
+def _parse_id(id: bytes) -> str:
+    if _ID.fullmatch(id) is None:
+        raise MalformedError(
+            "INVALID_PART_ID", "A part's id is 1 to 200 letters, digits, dots, dashes, underscores or tildes."
+        )
+    return id.decode()
+
+
+# -- Decisions -----------------------------------------------------------------------------------
+
+
+class Stage(msgspec.Struct, frozen=True):
+    """A change to commit: a part is kept."""
+
+    id: str
+    data: bytes
+
+
+class AlreadyStaged(msgspec.Struct, frozen=True):
+    """The part is there, with the same bytes."""
+
+
+class PartConflict(msgspec.Struct, frozen=True):
+    """The id is used for other bytes."""
+
+    id: str
+
+
+class TooManyParts(msgspec.Struct, frozen=True):
+    """The stream has as many parts waiting as it may."""
+
+
+class StagedTooMuch(msgspec.Struct, frozen=True):
+    """The stream's waiting parts would be too large together."""
+
+    max_bytes: int
+
+
+class Commit(msgspec.Struct, frozen=True):
+    """A change to commit: an append whose bytes are those of staged parts."""
+
+    append: Append
+    ids: list[str]
+    size: int
+
+
+class PartMissing(msgspec.Struct, frozen=True):
+    """A part was never staged, or is committed, dropped or expired."""
+
+    id: str
+
+
+class Drop(msgspec.Struct, frozen=True):
+    """A change to commit: parts go."""
+
+    ids: list[str]
+
+
+StagePlan = Stage | AlreadyStaged | PartConflict | TooManyParts | StagedTooMuch | Closed | TypeMismatch
+CommitPlan = Commit | PartMissing | AppendPlan
+
+
+def plan_stage(
+    stream: Stream, request: StageRequest, max_staged_bytes: int, stored: Callable[[int], bytes]
+) -> StagePlan:
+    """Decide whether a part is kept; `stored` gives the bytes of one that is, by its number."""
+    if stream.closed:
+        return Closed(stream.tail)
+    if not same_type(request.content_type, stream.content_type):
+        return TypeMismatch(stream.content_type, request.content_type)
+    staged = stream.staged or _NOTHING
+    part = staged.parts.get(request.id)
+    if part is not None:
+        same = part.size == len(request.data) and stored(part.number) == request.data
+        return AlreadyStaged() if same else PartConflict(request.id)
+    if len(staged.parts) >= MAX_PARTS:
+        return TooManyParts()
+    if staged.size + len(request.data) > max_staged_bytes:
+        return StagedTooMuch(max_staged_bytes)
+    return Stage(request.id, request.data)
+
+
+def plan_commit(stream: Stream, request: CommitRequest) -> CommitPlan:
+    """Decide what a commit does: all that an append meets comes first, so a duplicate needs no parts."""
+    like = AppendRequest(_ANY_DATA, stream.content_type, request.closes, request.stamp, request.seq)
+    plan = plan_append(stream, like)
+    if not isinstance(plan, Append):
+        return plan
+    parts = (stream.staged or _NOTHING).parts
+    for id in request.ids:
+        if id not in parts:
+            return PartMissing(id)
+    size = sum(parts[id].size for id in request.ids)
+    append = Append(b"", stream.tail + size, request.closes, request.stamp, request.seq)
+    return Commit(append, request.ids, size)
+
+
+def apply_stage(stream: Stream, change: Stage, now_ms: int) -> int:
+    """Make a stream what it is after a part was kept, and give the part's number."""
+    if stream.staged is None:
+        stream.staged = Staged()
+    stream.renew(now_ms)
+    return stream.staged.add(change.id, len(change.data), now_ms).number
+
+
+def take_parts(stream: Stream, ids: list[str]) -> list[int]:
+    """Take parts out of a stream, because they are committed or dropped, and give their numbers."""
+    staged = stream.staged
+    assert staged is not None  # where there are parts
+    return [staged.take(id).number for id in ids]
+
+
+_NOTHING = Staged()

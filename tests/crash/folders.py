@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from millstream.protocol.expiry import FOREVER, Lifetime
+from millstream.protocol.parts import CommitRequest, StageRequest
 from millstream.protocol.producers import Stamp
 from millstream.protocol.requests import AppendRequest, CreateRequest
 from millstream.store.log.opening import FolderStore
@@ -22,7 +23,9 @@ def facts_of(kept: Kept) -> tuple[object, ...]:
     stream = kept.stream
     producers = dict(stream.producers or {})
     content = kept.fetch(0, kept.tail)
-    return content, stream.tail, stream.closed, stream.closed_by, producers, stream.fork_count
+    listed = stream.staged.parts if stream.staged is not None else {}
+    parts = {id: kept.staged[part.number][:] for id, part in listed.items()}
+    return content, stream.tail, stream.closed, stream.closed_by, producers, stream.fork_count, parts
 
 
 class Opened:
@@ -41,6 +44,15 @@ class Opened:
 
     def append(self, name: str, data: bytes, stamp: Stamp | None = None, *, closes: bool = False) -> Any:
         return self.wait(self.store.append(name, AppendRequest(data, OCTETS, closes, stamp, None), NOW_MS))
+
+    def stage(self, name: str, id: str, data: bytes) -> Any:
+        return self.wait(self.store.stage(name, StageRequest(id, data, OCTETS), 2**30, NOW_MS))
+
+    def commit(self, name: str, *ids: str, stamp: Stamp | None = None) -> Any:
+        return self.wait(self.store.commit(name, CommitRequest(list(ids), stamp=stamp), NOW_MS))
+
+    def drop_part(self, name: str, id: str) -> Any:
+        return self.wait(self.store.drop_part(name, id, NOW_MS))
 
     def delete(self, name: str) -> Any:
         return self.wait(self.store.delete(name, NOW_MS))
@@ -73,6 +85,7 @@ class Opened:
         """Let go of the folder as a killed process does: no last checkpoint."""
         self.store._residents.dirty.clear()
         self.store._residents.lost.clear()
+        self.store._residents.released.clear()
 
 
 @contextmanager

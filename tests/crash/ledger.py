@@ -5,11 +5,13 @@ what was not may be there, once and whole, and in between nothing may be missing
 
         Producer     appends numbered lines, and repeats each until it is acknowledged
         Appender     appends numbered lines, and never repeats one: some are never heard of again
+        Stager       stages batches of parts and commits each as one append, as a producer
         Founder      creates streams, closes some, deletes some
         Reader       reads what the producers write: what was read must never go away
 """
 
 import copy
+import json
 import random
 import threading
 import time
@@ -147,6 +149,73 @@ class Appender(Worker):
         return wrong
 
 
+class Stager(Worker):
+    """Stages each part and each commit until it is acknowledged; now and then it waits in between."""
+
+    PARTS = 3
+
+    def __init__(self, port: int, name: str) -> None:
+        super().__init__(port, name)
+        self.random = random.Random(name)
+        self.created = False
+        self.acknowledged = 0  # batches
+        self.staged = 0  # parts of the next one
+
+    def work(self) -> None:
+        answer = self._next()
+        if answer is None or answer[0] in (503, 507):
+            time.sleep(RETRY_S)
+        elif not self.created:
+            assert answer[0] in (200, 201), f"{self.name}: {answer}"
+            self.created = True
+        elif self.staged < self.PARTS:
+            assert answer[0] == 204, f"{self.name}: batch {self.acknowledged}, part {self.staged}: {answer}"
+            self.staged += 1
+            if self.random.random() < 0.1:
+                time.sleep(0.3)  # so that a checkpoint finds it
+        else:
+            assert answer[0] in (200, 204), f"{self.name}: batch {self.acknowledged}: {answer}"
+            self.staged, self.acknowledged = 0, self.acknowledged + 1
+
+    def _next(self) -> tuple[int, dict[str, str], bytes] | None:
+        if not self.created:
+            return self.client.request("PUT", self.name)
+        if self.staged < self.PARTS:
+            return self.client.request(
+                "POST",
+                f"{self.name}?part={self.acknowledged}-{self.staged}",
+                self._part(self.acknowledged, self.staged),
+            )
+        return self._commit(self.client)
+
+    def _commit(self, client: Client) -> tuple[int, dict[str, str], bytes] | None:
+        stamp = {"producer-id": "s", "producer-epoch": str(self.acknowledged), "producer-seq": "0"}
+        parts = [f"{self.acknowledged}-{part}" for part in range(self.PARTS)]
+        return client.request(
+            "POST", f"{self.name}?parts=commit", json.dumps({"parts": parts}).encode(), stamp
+        )
+
+    def _part(self, batch: int, part: int) -> bytes:
+        return b"%08d.%d\n" % (batch, part) * (1 + batch % 30)
+
+    def verify(self, client: Client) -> list[str]:
+        status, data, _ = client.read_all(self.name)
+        if status != 200:
+            return [f"{self.name}: {status}"] if self.created else []
+        whole = self._batches(self.acknowledged)
+        following = self._batches(self.acknowledged + 1)
+        if data not in (whole, following):
+            return [f"{self.name}: {len(data)} bytes are not the {self.acknowledged} batches acknowledged"]
+        if data == whole and self.staged == self.PARTS:  # they are all there, waiting
+            self._commit(client)
+            if client.read_all(self.name)[1] != following:
+                return [f"{self.name}: parts of batch {self.acknowledged} were lost"]
+        return []
+
+    def _batches(self, count: int) -> bytes:
+        return b"".join(self._part(batch, part) for batch in range(count) for part in range(self.PARTS))
+
+
 @dataclass
 class Fate:
     """What is known of one stream: each step is asked for, and then known or not."""
@@ -240,6 +309,7 @@ class Ledger:
             Producer(port, "/producer/0"),
             Producer(port, "/producer/1"),
             Appender(port, "/appender/0"),
+            Stager(port, "/stager/0"),
             Founder(port, "/founder/0"),
             Reader(port, "/producer/0"),
         ]
@@ -275,5 +345,6 @@ class Ledger:
     def counts(self) -> str:
         produced = sum(worker.acknowledged for worker in self.workers if isinstance(worker, Producer))
         appended = sum(len(worker.acknowledged) for worker in self.workers if isinstance(worker, Appender))
+        staged = sum(worker.acknowledged for worker in self.workers if isinstance(worker, Stager))
         founded = sum(len(worker.fates) for worker in self.workers if isinstance(worker, Founder))
-        return f"{produced} produced, {appended} appended, {founded} streams"
+        return f"{produced} produced, {appended} appended, {staged} committed in parts, {founded} streams"

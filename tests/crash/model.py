@@ -31,6 +31,7 @@ class Entry:
     forks: int = 0
     soft_deleted: bool = False
     history: list[tuple[int, bool, int]] = field(default_factory=list)  # tail, closed, number of the change
+    parts: dict[str, tuple[bytes, int]] = field(default_factory=dict)  # their bytes, and since when
 
     def content(self) -> bytes:
         return b"".join(self.pieces)
@@ -56,6 +57,7 @@ class Entry:
             self.forks,
             self.soft_deleted,
             self.deadline_ms is None,
+            self.parts,
         )
 
 
@@ -89,7 +91,31 @@ class Renew:
     deadline_ms: int
 
 
-Change = Create | Append | End | Renew
+@dataclass(frozen=True)
+class Stage:
+    id: int
+    part: str
+    data: bytes
+    now_ms: int
+
+
+@dataclass(frozen=True)
+class Commit:
+    id: int
+    parts: list[str]
+    closes: bool
+    stamp: Stamp | None
+    seq: bytes | None
+    now_ms: int
+
+
+@dataclass(frozen=True)
+class Drop:
+    id: int
+    parts: list[str]
+
+
+Change = Create | Append | End | Renew | Stage | Commit | Drop
 
 
 class Model:
@@ -109,6 +135,15 @@ class Model:
             self._create(change, number)
         elif isinstance(change, Append):
             self._append(change, number)
+        elif isinstance(change, Stage):
+            entry = self.streams[change.id]
+            entry.parts[change.part] = (change.data, change.now_ms)
+            _renew(entry, change.now_ms)
+        elif isinstance(change, Commit):
+            self._commit(change, number)
+        elif isinstance(change, Drop):
+            for part in change.parts:
+                del self.streams[change.id].parts[part]
         elif isinstance(change, Renew):
             self.streams[change.id].deadline_ms = change.deadline_ms
         else:
@@ -143,12 +178,21 @@ class Model:
             entry.seq = change.seq
         if change.closes:
             entry.closed, entry.closed_by = True, change.stamp
-        if entry.ttl_ms is not None:
-            entry.deadline_ms = change.now_ms + entry.ttl_ms
+            entry.parts.clear()
+        _renew(entry, change.now_ms)
         entry.history.append((entry.tail, entry.closed, number))
+
+    def _commit(self, change: Commit, number: int) -> None:
+        entry = self.streams[change.id]
+        pieces = [entry.parts.pop(part)[0] for part in change.parts]
+        entry.pieces += pieces
+        entry.tail += sum(map(len, pieces))
+        rest = Append(change.id, b"", change.closes, change.stamp, change.seq, change.now_ms)
+        self._append(rest, number)
 
     def _end(self, entry: Entry, number: int) -> int:
         self.ended[entry.name] = number
+        entry.parts.clear()
         if entry.forks:
             entry.soft_deleted = True
             return 0
@@ -164,6 +208,36 @@ class Model:
             entry.forks -= 1
             if not entry.soft_deleted or entry.forks:
                 return gone
+
+
+def _renew(entry: Entry, now_ms: int) -> None:
+    if entry.ttl_ms is not None:
+        entry.deadline_ms = now_ms + entry.ttl_ms
+
+
+def decide_stage(entry: Entry | None, part: str, data: bytes, *, json: bool) -> str:
+    """Name the decision that a part must meet (rule X3)."""
+    if entry is None:
+        return "NotFound"
+    if entry.soft_deleted:
+        return "SoftDeleted"
+    if entry.closed:
+        return "Closed"
+    if entry.json != json:
+        return "TypeMismatch"
+    if part in entry.parts:
+        return "AlreadyStaged" if entry.parts[part][0] == data else "PartConflict"
+    return "Stage"
+
+
+def decide_commit(
+    entry: Entry | None, parts: list[str], *, closes: bool, stamp: Stamp | None, seq: bytes | None
+) -> str:
+    """Name the decision that a commit must meet: that of an append, and then its parts."""
+    found = decide_append(entry, b"some", closes=closes, stamp=stamp, seq=seq)
+    if found != "Append" or entry is None:
+        return found
+    return "Commit" if all(part in entry.parts for part in parts) else "PartMissing"
 
 
 def decide_append(

@@ -1,6 +1,7 @@
 """The engine on a simulated disk, with a simulated clock, crashing again and again.
 
-A run is drawn from its seed: clients that create, append, retry, close, fork, delete and read; a committer
+A run is drawn from its seed: clients that create, append, retry, close, fork, delete and read, and stage
+parts and commit them (`simulated_parts`); a committer
 and a background that move when the dice say so, so that what is accepted and what is durable differ for a
 while; full disks and failing ones; clients that hang up; and, between two generations, the end of the
 process or of the power, at any operation of the disk, also while recovering from the last one.
@@ -28,6 +29,7 @@ from millstream.protocol import json_frames
 from millstream.protocol.content import Kind
 from millstream.protocol.expiry import Lifetime
 from millstream.protocol.offsets import START
+from millstream.protocol.parts import Commit, CommitRequest
 from millstream.protocol.producers import Stamp
 from millstream.protocol.reads import Chunk
 from millstream.protocol.requests import AppendRequest, CreateRequest, ReadRequest
@@ -35,7 +37,15 @@ from millstream.protocol.streams import NoSpace, NotFound, SoftDeleted, StoreFai
 from millstream.store.log import content
 from millstream.store.log.commit import Outcome
 from millstream.store.log.engine import Runtime
-from millstream.store.log.format import AppendMeta, CreateMeta, EndMeta, RenewMeta
+from millstream.store.log.format import (
+    AppendMeta,
+    CommitMeta,
+    CreateMeta,
+    DropMeta,
+    EndMeta,
+    RenewMeta,
+    StageMeta,
+)
 from millstream.store.log.segments import Log
 from millstream.store.pending import Pending
 from millstream.store.table import Kept
@@ -43,6 +53,7 @@ from millstream.store.table import Kept
 from . import model as plain
 from .simulated_disk import CrashError
 from .simulated_engine import Change, SimulatedCatalog, SimulatedCommitter, Variant
+from .simulated_parts import PartClients, hurried_parts, parts_of
 
 GENERATIONS = 4
 STEPS = 150
@@ -53,10 +64,20 @@ class ViolationError(AssertionError):
     """The engine broke its promise."""
 
 
+_EXPECTED: dict[type, type] = {
+    plain.Create: CreateMeta,
+    plain.Append: AppendMeta,
+    plain.End: EndMeta,
+    plain.Stage: StageMeta,
+    plain.Commit: CommitMeta,
+    plain.Drop: DropMeta,
+}
+
+
 # -- The simulation ------------------------------------------------------------------------------------
 
 
-class Simulation:
+class Simulation(PartClients):
     """One seed."""
 
     def __init__(self, seed: int, variant: type[Variant] = Variant, *, verbose: bool = False) -> None:
@@ -79,6 +100,7 @@ class Simulation:
         self.beside_job = False
         self.waiting: list[Pending[Any]] = []
         self.retries: list[tuple[str, AppendRequest]] = []
+        self.commit_retries: list[tuple[str, CommitRequest]] = []
         self.failed = False
         self.crashes = 0
 
@@ -87,11 +109,12 @@ class Simulation:
         content._SYNC_EACH = self.random.choice((0, 2, usual))
         logging.getLogger("millstream").disabled = True
         try:
-            for generation in range(generations):
-                self.say(f"-- generation {generation}")
+            with hurried_parts(self.random):
+                for generation in range(generations):
+                    self.say(f"-- generation {generation}")
+                    self._boot()
+                    self._generation(steps)
                 self._boot()
-                self._generation(steps)
-            self._boot()
         finally:
             content._SYNC_EACH = usual
             logging.getLogger("millstream").disabled = False
@@ -169,6 +192,7 @@ class Simulation:
         _drive(self.store.close())
         self.say("closed")
         self.check(self.disk.open_files == 0, f"{self.disk.open_files} files were left open")
+        self._check_part_files()
         self._crash()
 
     # -- What happens ------------------------------------------------------------------------------
@@ -178,6 +202,10 @@ class Simulation:
         actions: list[tuple[int, Callable[[], None]]] = [
             (30, self._append),
             (8, self._retry),
+            (12, self._stage),
+            (8, self._commit_parts),
+            (2, self._retry_commit),
+            (3, self._drop_part),
             (8, self._create),
             (7, self._fork),
             (4, self._delete),
@@ -463,18 +491,22 @@ class Simulation:
         found = request()
         if not isinstance(found, Pending):
             for lsn, id, meta, _ in list(self.changes):
+                if isinstance(meta, DropMeta):
+                    self._take_part_expiry(lsn, id, meta)
                 ended = self.accepted.streams.get(id)
                 if isinstance(meta, EndMeta) and ended is not None and ended.expired(self.now_ms):
                     self._take_end(lsn, id, meta)
         return found
 
     def _take_expiries(self) -> None:
-        """Take in that streams ended because their time was over."""
+        """Take in that streams ended, or parts went, because their time was over."""
         for lsn, id, meta, _ in list(self.changes):
             if isinstance(meta, EndMeta):
                 entry = self.accepted.streams[id]
                 self.check(entry.expired(self.now_ms), f"{entry.name} ended before its time")
                 self._take_end(lsn, id, meta)
+            elif isinstance(meta, DropMeta):
+                self._take_part_expiry(lsn, id, meta)
 
     def _take_end(self, lsn: int, id: int, meta: EndMeta) -> None:
         gone = self._note(lsn, plain.End(id))
@@ -489,7 +521,7 @@ class Simulation:
 
     def _take_change(self, change: plain.Change) -> None:
         """Take in the change that a request was expected to make."""
-        expected = {plain.Create: CreateMeta, plain.Append: AppendMeta, plain.End: EndMeta}[type(change)]
+        expected = _EXPECTED[type(change)]
         self.check(bool(self.changes), f"{change} was expected, but nothing happened")
         lsn, _id, meta, _ = self.changes.pop(0)
         self.check(isinstance(meta, expected), f"{change} was expected, but {meta} happened")
@@ -513,6 +545,8 @@ class Simulation:
             self.check(name in wanted.split(), f"{what}: {name} instead of {wanted}")
             if tail is not None and hasattr(decision, "tail") and wanted in ("Append", "Duplicate", "Closed"):
                 self.check(decision.tail == tail, f"{what}: tail {decision.tail} instead of {tail}")
+            if isinstance(decision, Commit):
+                self.check(decision.append.tail == tail, f"{what}: tail {decision.append.tail}, not {tail}")
             self._tell(lsn)
 
         if isinstance(found, Pending):
@@ -611,6 +645,7 @@ def _entry_of(kept: Kept) -> plain.Entry:
         stream.fork.source_id if stream.fork is not None else None,
         stream.fork_count,
         stream.soft_deleted,
+        parts=parts_of(kept),
     )
 
 

@@ -44,6 +44,12 @@ def _changes(data: Opened) -> Iterator[object]:
     yield lambda: data.create("/c", forked_from="/a", fork_offset=3)
     yield lambda: data.append("/b", b"x" * 40)
     yield lambda: data.append("/a", b"end", Stamp(b"p", 0, 1), closes=True)
+    yield lambda: data.stage("/b", "one", b"1" * 30)
+    yield lambda: data.stage("/b", "two", b"2" * 20)
+    yield lambda: data.stage("/c", "three", b"3" * 10)
+    yield lambda: data.commit("/b", "two", "one", stamp=Stamp(b"q", 5, 0))
+    yield lambda: data.drop_part("/c", "three")
+    yield lambda: data.stage("/c", "three", b"4" * 10)
     yield lambda: data.delete("/b")
 
 
@@ -212,6 +218,73 @@ def test_a_log_that_begins_too_late_is_refused(segmented: Path) -> None:
     for name in ("catalog.db", "catalog.db-wal", "catalog.db-shm"):
         (segmented / name).unlink(missing_ok=True)
     with pytest.raises(StoreError, match="the log begins with record"), opened(segmented):
+        pass
+
+
+@pytest.fixture
+def staged(tmp_path: Path) -> tuple[Path, list[tuple[int, object]]]:
+    """A folder whose log commits and drops parts that a checkpoint has put into files."""
+    folder = tmp_path / "staged"
+    with opened(folder) as data:
+        data.create("/a", body=b"zero ")
+        for id in ("one", "two", "three"):
+            data.stage("/a", id, id.encode() * 20)
+        data.checkpoint()
+        steps = [(data.store._log._position, data.state())]
+        for change in (
+            lambda: data.commit("/a", "two", "one", stamp=Stamp(b"p", 0, 0)),
+            lambda: data.drop_part("/a", "three"),
+            lambda: data.stage("/a", "four", b"4"),
+            lambda: data.commit("/a", "four"),
+        ):
+            change()
+            steps.append((data.store._log._position, data.state()))
+        data.abandon()
+    return folder, steps
+
+
+def test_a_log_cut_at_any_byte_still_finds_its_parts_in_their_files(
+    staged: tuple[Path, list[tuple[int, object]]], tmp_path: Path
+) -> None:
+    folder, steps = staged
+    whole = (folder / SEGMENT).read_bytes()
+    for size in range(steps[0][0], steps[-1][0] + 1):
+        copy = _copy(folder, tmp_path / "copy")
+        (copy / SEGMENT).write_bytes(whole[:size])
+        state = [step for step in steps if step[0] <= size][-1][1]
+        with opened(copy) as data:
+            assert data.state() == state, f"cut at {size}"
+        with opened(copy) as data:  # after its last checkpoint, too
+            assert data.state() == state, f"cut at {size}"
+        assert verify(copy).is_sound
+
+
+def test_a_missing_or_short_part_file_is_found(
+    staged: tuple[Path, list[tuple[int, object]]], tmp_path: Path
+) -> None:
+    copy = _copy(staged[0], tmp_path / "copy")
+    assert verify(copy).is_sound
+    assert verify(copy).parts == 3
+    first, second, _ = sorted((copy / "parts").iterdir())
+    first.write_bytes(first.read_bytes()[:-1])
+    second.unlink()
+    assert verify(copy).complaints == [
+        f"parts/{first.name}: has 59 of the 60 bytes of a part of /a.",
+        f"parts/{second.name}: has 0 of the 60 bytes of a part of /a.",
+    ]
+
+
+def test_a_record_of_parts_that_are_not_there_is_refused(tmp_path: Path) -> None:
+    with opened(tmp_path) as data:
+        data.create("/a")
+        data.stage("/a", "one", b"1")
+        kept = data.store._lookup("/a")
+        assert kept is not None
+        meta = format.CommitMeta(format.AppendMeta(0, 0), ["other"])
+        data.store._submit(format.RecordType.COMMIT, kept, meta)
+        data.wait(data.store._held(None))
+        data.abandon()
+    with pytest.raises(StoreError, match=r"record 3 does not fit .*: /a has no part other"), opened(tmp_path):
         pass
 
 

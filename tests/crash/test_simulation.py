@@ -2,16 +2,24 @@
 
 import os
 
+import msgspec
 import pytest
 
 from crash.simulated_disk import SimulatedDisk
 from crash.simulated_engine import SimulatedCommitter, Variant, WatchedStore
 from crash.simulation import Simulation, first_violation
+from millstream.protocol.parts import Commit
 from millstream.protocol.streams import Append
 from millstream.store.base import Appended
+from millstream.store.base import Committed as PartsCommitted
 from millstream.store.log import format
+from millstream.store.log.catalog import Catalog
+from millstream.store.log.checkpoint import Checkpoint
 from millstream.store.log.commit import Committed, Outcome
+from millstream.store.log.disk import Disk
+from millstream.store.log.residents import Residents
 from millstream.store.log.segments import Log
+from millstream.store.log.staged import part_name
 from millstream.store.pending import Eventually
 from millstream.store.table import Kept
 
@@ -145,6 +153,79 @@ class AnswersDeletesEarly(Variant):
     store = ResurrectingStore
 
 
+class EagerCheckpoint(Checkpoint):
+    """Removes the files of former parts before the catalog has forgotten them."""
+
+    def write(self, disk: Disk, catalog: Catalog) -> None:
+        self.clean(disk)
+        super().write(disk, catalog)
+
+
+class EagerStore(WatchedStore):
+    def _take_pictures(self) -> Checkpoint:
+        return EagerCheckpoint(*msgspec.structs.astuple(super()._take_pictures()))
+
+
+class RemovesPartsTooEarly(Variant):
+    store = EagerStore
+
+
+class UnsyncedCheckpoint(Checkpoint):
+    """Writes parts, and does not sync them."""
+
+    def write(self, disk: Disk, catalog: Catalog) -> None:
+        for part, data in [part for picture in self.pictures for part in picture.parts]:
+            file = disk.open(part_name(part), create=True)
+            file.write([data], 0)
+            file.close()
+        pictures = [msgspec.structs.replace(picture, parts=[]) for picture in self.pictures]
+        Checkpoint(self.lsn, self.next_id, pictures, self.gone, self.released).write(disk, catalog)
+
+
+class UnsyncedStore(WatchedStore):
+    def _take_pictures(self) -> Checkpoint:
+        return UnsyncedCheckpoint(*msgspec.structs.astuple(super()._take_pictures()))
+
+
+class SkipsTheSyncOfParts(Variant):
+    store = UnsyncedStore
+
+
+class StubbornStore(WatchedStore):
+    """Goes back to what is durable, but not with the parts that were to go."""
+
+    def _adopt(self, residents: Residents) -> None:
+        residents.released |= self._residents.released
+        super()._adopt(residents)
+
+
+class RemovesPartsThatWereNotCommitted(Variant):
+    store = StubbornStore
+
+
+class ForgetfulCommitStore(WatchedStore):
+    """Logs a commit of parts without its producer."""
+
+    def _commit_parts(self, kept: Kept, plan: Commit, now_ms: int) -> Eventually[PartsCommitted]:
+        append = msgspec.structs.replace(plan.append, stamp=None)
+        return super()._commit_parts(kept, Commit(append, plan.ids, plan.size), now_ms)
+
+
+class ForgetsProducersOfCommits(Variant):
+    store = ForgetfulCommitStore
+
+
+class LeakyStore(WatchedStore):
+    """Never lets the files of parts go."""
+
+    def _release_parts(self, kept: Kept, numbers: list[int]) -> None:
+        pass
+
+
+class KeepsFilesOfParts(Variant):
+    store = LeakyStore
+
+
 @pytest.mark.parametrize(
     "variant",
     [
@@ -157,6 +238,11 @@ class AnswersDeletesEarly(Variant):
         TrustsThePageCache,
         ReleasesTooMuch,
         AnswersDeletesEarly,
+        RemovesPartsTooEarly,
+        SkipsTheSyncOfParts,
+        RemovesPartsThatWereNotCommitted,
+        ForgetsProducersOfCommits,
+        KeepsFilesOfParts,
     ],
 )
 def test_a_broken_engine_is_caught(variant: type[Variant]) -> None:

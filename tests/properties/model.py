@@ -24,6 +24,7 @@ class ModelStream:
     source: "ModelStream | None" = None
     forks: int = 0
     deleted: bool = False
+    parts: dict[str, list[bytes]] = field(default_factory=dict)  # their messages, as they will be stored
 
     @property
     def content(self) -> bytes:
@@ -61,6 +62,7 @@ class Model:
 
     def delete(self, stream: ModelStream) -> None:
         stream.deleted = True
+        stream.parts.clear()
         gone: ModelStream | None = stream
         while gone is not None and gone.deleted and gone.forks == 0:
             del self.by_name[gone.name]
@@ -107,7 +109,34 @@ class Model:
             stream.producers[stamp.id] = stamp
         if closes:
             stream.closed, stream.closed_by = True, stamp
+            stream.parts.clear()
         self.use(stream, now_ms)
+
+    def stage(self, stream: ModelStream, id: str, messages: list[bytes], now_ms: int) -> str:
+        """Name the decision on a part (rule X3), and take it in if it is kept."""
+        if stream.closed:
+            return "Closed"
+        if id in stream.parts and stream.parts[id] != messages:
+            return "PartConflict"
+        decision = "AlreadyStaged" if id in stream.parts else "Stage"
+        stream.parts[id] = messages
+        self.use(stream, now_ms)
+        return decision
+
+    def commit(
+        self, stream: ModelStream, ids: list[str], closes: bool, stamp: Stamp | None, now_ms: int
+    ) -> str:
+        """Name the decision on a commit (rule X3), and make it if it is one."""
+        decision = self.verdict(stream, b"some data", closes, stamp)
+        if decision == "Duplicate":
+            self.use(stream, now_ms)
+        if decision != "Append":
+            return decision
+        if any(id not in stream.parts for id in ids):
+            return "PartMissing"
+        stream.appends += [stream.parts.pop(id) for id in ids]
+        self.append(stream, [], closes, stamp, now_ms)
+        return "Commit"
 
     def inherited(self, source: ModelStream, end: int) -> list[list[bytes]]:
         """Copy a source's appends up to a position, which may be inside of one of them."""

@@ -1,4 +1,4 @@
-"""Any history of requests leaves an engine where it leaves a plain list: every rule of C, A, R, F, G1, X2."""
+"""Any history of requests leaves an engine where it leaves a plain list: all of C, A, R, F, G1, X2, X3."""
 
 import json
 import tempfile
@@ -27,6 +27,7 @@ NAMES = ["/a", "/b", "/c", "/d"]
 names = st.sampled_from(NAMES)
 stamps = st.builds(Stamp, st.sampled_from([b"p", b"q"]), st.integers(0, 2), st.integers(0, 3))
 message_lists = st.lists(st.integers(0, 10**6), max_size=3)
+part_ids = st.sampled_from(["x", "y", "z"])
 ttls_s = st.sampled_from([None, None, 5, 20])
 rarely = st.sampled_from([False, False, False, True])
 
@@ -153,6 +154,39 @@ class StoreMachine(RuleBasedStateMachine):
         self.send(self.draw_stream(data), [], True, stamp)
 
     @precondition(lambda self: self.model.visible())
+    @rule(data=st.data(), id=part_ids, body=message_lists.filter(bool))
+    def stage(self, data: st.DataObject, id: str, body: list[int]) -> None:
+        stream = self.draw_stream(data)
+        messages = self.messages(stream.content_type, body)
+        text = json.dumps(body).encode() if stream.content_type == JSON else b"".join(messages)
+        decision = self.engine.stage(stream.name, id, text, content_type=stream.content_type)
+        expected = self.model.stage(stream, id, messages, self.engine.now_ms)
+        assert type(decision).__name__ == expected
+
+    @precondition(lambda self: self.model.visible())
+    @rule(
+        data=st.data(),
+        ids=st.lists(part_ids, min_size=1, max_size=3, unique=True),
+        closes=rarely,
+        stamp=st.none() | stamps,
+    )
+    def commit(self, data: st.DataObject, ids: list[str], closes: bool, stamp: Stamp | None) -> None:
+        stream = self.draw_stream(data)
+        staged = [id for id in stream.parts if id in ids] or ids
+        decision = self.engine.commit(stream.name, *staged, closes=closes, stamp=stamp)
+        expected = self.model.commit(stream, staged, closes, stamp, self.engine.now_ms)
+        assert type(decision).__name__ == expected
+        if expected == "Commit" and stamp is not None:
+            self.accepted.append((stream, b"1,", closes, stamp))
+
+    @precondition(lambda self: self.model.visible())
+    @rule(data=st.data(), id=part_ids)
+    def drop_part(self, data: st.DataObject, id: str) -> None:
+        stream = self.draw_stream(data)
+        assert type(self.engine.drop_part(stream.name, id)).__name__ == "Drop"
+        stream.parts.pop(id, None)
+
+    @precondition(lambda self: self.model.visible())
     @rule(data=st.data())
     def delete(self, data: st.DataObject) -> None:
         stream = self.draw_stream(data)
@@ -186,6 +220,10 @@ class StoreMachine(RuleBasedStateMachine):
         self.model.expire(self.engine.now_ms)
 
     @rule()
+    def checkpoint(self) -> None:
+        self.engine.checkpoint()
+
+    @rule()
     def restart(self) -> None:
         self.engine.restart()
 
@@ -203,6 +241,7 @@ class StoreMachine(RuleBasedStateMachine):
             assert isinstance(found, Stream)
             assert (found.tail, found.closed) == (len(stream.content), stream.closed)
             assert (found.base, found.fork_count) == (stream.base, stream.forks)
+            assert set(found.staged.parts if found.staged is not None else ()) == set(stream.parts)
 
     # -- How -------------------------------------------------------------------------------------
 

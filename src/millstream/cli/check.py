@@ -40,8 +40,9 @@ def _print(report: Report) -> None:
         typer.echo(f"  {_describe(report, report.cut)}")
     if report.is_sound:
         typer.echo(
-            f"{report.folder} is sound: {report.streams} streams, {report.segments} log segments, "
-            f"{report.last_lsn - report.applied_lsn} records since the last checkpoint."
+            f"{report.folder} is sound: {report.streams} streams, {report.parts} staged parts in files, "
+            f"{report.segments} log segments, {report.last_lsn - report.applied_lsn} records since the "
+            "last checkpoint."
         )
     else:
         typer.echo(f"{report.folder} is damaged.")

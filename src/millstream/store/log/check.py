@@ -1,8 +1,8 @@
 """Checking a data folder while no server uses it: what is in it, and is it all there?
 
 `verify` reads everything and changes nothing. It does what a start would do, and more: the catalog page
-by page, every record of the log since the last checkpoint, the sizes and indexes of all stream files, and
-that forks and their sources agree.
+by page, every record of the log since the last checkpoint, the sizes and indexes of all stream files, the
+sizes of staged parts, and that forks and their sources agree.
 
 `repair` does one thing only: it cuts the log where it is damaged. What it cuts is kept beside the log, in
 `wal/cut-...`; but the changes in it are gone from the streams, so its caller asks first.
@@ -17,6 +17,7 @@ from pathlib import Path
 
 import msgspec
 
+from millstream.protocol.staging import Part
 from millstream.protocol.streams import Stream
 from millstream.store.log.catalog import Catalog, Row
 from millstream.store.log.checkpoint import APPLIED_LSN
@@ -26,6 +27,7 @@ from millstream.store.log.opening import CATALOG, CannotOpenError, explained, lo
 from millstream.store.log.recovery import recover
 from millstream.store.log.residents import Residents
 from millstream.store.log.segments import FOLDER, DamagedError, Log, find_segments, read_segment
+from millstream.store.log.staged import part_name
 
 
 class Cut(msgspec.Struct, frozen=True):
@@ -46,6 +48,8 @@ class Report(msgspec.Struct):
 
     folder: Path
     streams: int = 0
+    parts: int = 0
+    """Those that have files."""
     segments: int = 0
     applied_lsn: int = 0
     last_lsn: int = 0
@@ -92,6 +96,8 @@ def verify(folder: Path) -> Report:
         report.streams = len(streams)
         for row in rows.values():
             report.complaints += _check_files(folder, row)
+            report.complaints += _check_parts(folder, row)
+            report.parts += len(_parts(row))
         report.complaints += _check_forks(streams)
     return report
 
@@ -175,6 +181,20 @@ def _check_files(folder: Path, row: Row) -> Iterator[str]:
     ends = array("Q", index.read_bytes()[: row.appends * ENTRY_BYTES])
     if ends[-1] != row.flushed or any(end <= start for start, end in zip([base, *ends], ends, strict=False)):
         yield f"{index.relative_to(folder)}: is not the index of {row.name}."
+
+
+def _check_parts(folder: Path, row: Row) -> Iterator[str]:
+    """Compare the files of a stream's parts with what the catalog says of them."""
+    for part in _parts(row):
+        name = part_name((row.stream_id, part.number))
+        found = (folder / name).stat().st_size if (folder / name).exists() else 0
+        if found < part.size:
+            yield f"{name}: has {found} of the {part.size} bytes of a part of {row.name}."
+
+
+def _parts(row: Row) -> list[Part]:
+    staged = row.stream().staged
+    return list(staged.parts.values()) if staged is not None else []
 
 
 def _check_forks(streams: dict[int, Stream]) -> Iterator[str]:

@@ -28,8 +28,8 @@ MEMBERS = {
         "subscribe_text", "up_to_date",
     },
     "IdempotentProducer": {
-        "append", "close", "detach", "epoch", "flush", "in_flight_count", "last_offset", "next_seq",
-        "pending_count", "restart",
+        "append", "close", "detach", "duplicate_count", "epoch", "flush", "in_flight_count", "last_offset",
+        "next_seq", "pending_count", "restart",
     },
     "Subscription": {"cancel", "done", "wait"},
 }  # fmt: skip

@@ -1,9 +1,10 @@
-"""The command `millstream`: collects the verbs and turns errors into one line and an exit code.
+"""The command `millstream`: collects the verbs and turns errors into one line and an exit code (`exits`)."""
 
-0  done        1  it did not work        2  wrong usage or settings
-"""
-
+import functools
+import os
 import sys
+from collections.abc import Callable
+from typing import Any
 
 
 def run() -> None:
@@ -13,11 +14,8 @@ def run() -> None:
     except ModuleNotFoundError:
         sys.exit('The command line is an extra. Install it with: pip install "millstream[server]"')
 
-    from millstream.cli.check import check  # these need it, too
-    from millstream.cli.client_adapter import client_adapter
-    from millstream.cli.conformance import conformance
-    from millstream.cli.serve import serve
-    from millstream.cli.token import token
+    from millstream.cli import verbs  # these need it, too
+    from millstream.cli.exits import Exit
 
     app = typer.Typer(
         name="millstream",
@@ -25,15 +23,73 @@ def run() -> None:
         no_args_is_help=True,
         pretty_exceptions_enable=False,
         rich_markup_mode=None,  # it cuts long names off at the width of a terminal
+        add_completion=False,  # a verb of its own
     )
     app.callback()(_root)
-    app.command()(serve)
-    app.command()(check)
-    app.command()(token)
-    app.command(hidden=True)(client_adapter)
-    app.add_typer(conformance, name="conformance")
-    app()
+    for name, verb in verbs.VERBS.items():
+        app.command(name)(_guarded(name, verb))
+    for name, verb in verbs.HIDDEN.items():
+        app.command(name, hidden=True)(_guarded(name, verb))
+    for name, group in verbs.GROUPS.items():
+        app.add_typer(group, name=name)
+    try:
+        code = app(prog_name="millstream", standalone_mode=False)
+    except typer.Abort:
+        code = Exit.INTERRUPTED
+    except Exception as error:
+        if not hasattr(error, "format_message"):  # typer's complaints about usage can do that
+            raise
+        code = _complain(error)
+    sys.exit(code if isinstance(code, int) else 0)
 
 
 def _root() -> None:
     """Durable streams for Python and Spark."""
+
+
+def _guarded(name: str, verb: Callable[..., None]) -> Callable[..., None]:
+    """Let a verb end with one line and a code, whatever happens."""
+    from millstream.cli.exits import Exit, Failure, explain, told
+    from millstream.client.errors import MillstreamError
+
+    @functools.wraps(verb)
+    def run_verb(*arguments: Any, **options: Any) -> None:
+        try:
+            verb(*arguments, **options)
+            sys.stdout.flush()
+        except BrokenPipeError:
+            _forget_output()
+            sys.exit(Exit.BROKEN_PIPE)
+        except KeyboardInterrupt:
+            sys.exit(Exit.INTERRUPTED)
+        except (MillstreamError, Failure) as error:
+            failure = explain(error) if isinstance(error, MillstreamError) else error
+            _say(told(name, failure))
+            sys.exit(failure.code)
+
+    return run_verb
+
+
+def _complain(error: Any) -> int:
+    """Tell what is wrong with a command line."""
+    context = getattr(error, "ctx", None)
+    if type(error).__name__ == "NoArgsIsHelpError":
+        error.show()
+    else:
+        where = context.command_path if context is not None else "millstream"
+        message = " ".join(error.format_message().split()).rstrip(".")
+        stop = "" if message.endswith("?") else "."
+        _say(f"{where}: {message}{stop} `{where} --help` shows how.")
+    code: int = error.exit_code
+    return code
+
+
+def _say(line: str) -> None:
+    from millstream.cli.terminals import inert_line
+
+    print(inert_line(line), file=sys.stderr)
+
+
+def _forget_output() -> None:
+    """Let nothing be written at the end: nobody reads it."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -79,6 +79,11 @@ class IdempotentProducer:
         """Where the stream ended after the last batch that was stored."""
         return self._core.last_offset
 
+    @property
+    def duplicate_count(self) -> int:
+        """How many batches turned out to have been stored before."""
+        return self._core.duplicates
+
     async def append(self, data: Any) -> None:
         """Hand over one message; waits only when far too much is waiting already."""
         pump = self._pump if self._pump is not None else await self._start()

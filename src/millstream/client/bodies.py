@@ -113,10 +113,22 @@ class TextDecoder:
 
 def _check_json(text: bytes) -> None:
     try:
-        _RAW.decode(text)
         text.decode()
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        try:
+            _RAW.decode(text)
+        except msgspec.DecodeError:
+            json.loads(text, parse_constant=_refuse_constant)  # slower, and reads lone surrogates
+    except json.JSONDecodeError as error:
+        where = f"{error.msg} at character {error.pos + 1}"
+        raise ValueError(f"bytes on a JSON stream are one message of JSON: {where}") from None
+    except ValueError as error:
         raise ValueError(f"bytes on a JSON stream are one message of JSON: {error}") from None
+    except RecursionError:
+        raise ValueError("bytes on a JSON stream are one message of JSON: it nests too deeply") from None
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is not JSON")
 
 
 def pack(messages: Iterable[bytes], max_bytes: int) -> Iterable[list[bytes]]:

@@ -92,6 +92,11 @@ class IdempotentProducer:
         """Where the stream ended after the last batch that was stored."""
         return self._core.last_offset
 
+    @property
+    def duplicate_count(self) -> int:
+        """How many batches turned out to have been stored before."""
+        return self._core.duplicates
+
     def append(self, data: Any) -> None:
         """Hand over one message; waits only when far too much is waiting already."""
         worker = self._worker or self._start()

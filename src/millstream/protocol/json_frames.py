@@ -35,7 +35,7 @@ def frame(body: bytes) -> bytes:
     """
     try:
         body.decode()  # msgspec does not check the text inside the values that it passes over
-        messages = _split(body)
+        messages = split(body)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise MalformedError("INVALID_JSON", f"The body is not valid JSON: {error}.") from None
     except RecursionError:
@@ -54,10 +54,11 @@ def wrap(stored: bytes) -> bytes:
 
 def message_ends(stored: bytes) -> list[int]:
     """Find where each stored message ends, its comma included, counted from the first byte."""
-    return list(accumulate(len(message) + 1 for message in _split(wrap(stored)))) if stored else []
+    return list(accumulate(len(message) + 1 for message in split(wrap(stored)))) if stored else []
 
 
-def _split(body: bytes) -> list[bytes]:
+def split(body: bytes) -> list[bytes]:
+    """Cut a body into the bytes of its messages: the items of an array, or the one value that it is."""
     try:
         return _parse(body)
     except msgspec.DecodeError:

@@ -1,0 +1,178 @@
+"""`millstream append`: lines, files or bytes, in batches."""
+
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from millstream.cli import targets
+from millstream.cli.exits import Exit, Failure, explain
+from millstream.cli.inputs import BadLineError, Bunch, Form, Source, blocks, form_of, messages, sources
+from millstream.cli.output import Output
+from millstream.cli.progress import Meter, rate
+from millstream.cli.targets import DEFAULT_URL, Stream, Token, Url
+from millstream.cli.units import counted, duration, size
+from millstream.cli.writers import Plain, Stamped, Writer
+from millstream.client import bodies, errors
+from millstream.client.sync import DurableStream
+
+BLOCK_BYTES: Final = 64 * 1024
+"""Bytes without lines are cut so, where the same input must give the same batches."""
+
+
+def append(
+    stream: Stream,
+    files: Annotated[
+        list[Path] | None,
+        typer.Argument(help="What to append; standard input if none, or -.", metavar="[FILE]..."),
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Each line is a message of JSON.")] = False,
+    text: Annotated[
+        bool, typer.Option("--text", help="Each line is text; a JSON stream gets strings.")
+    ] = False,
+    binary: Annotated[bool, typer.Option("--binary", help="The input is bytes, without lines.")] = False,
+    producer: Annotated[
+        str | None,
+        typer.Option(
+            help="Store each message exactly once, whatever breaks; a name for who writes.", metavar="NAME"
+        ),
+    ] = None,
+    epoch: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            help="With --producer: the same input with the same epoch again stores only what is missing. "
+            "[default: a new one]",
+            metavar="N",
+        ),
+    ] = None,
+    close: Annotated[bool, typer.Option("--close", help="Close the stream after the last message.")] = False,
+    url: Url = DEFAULT_URL,
+    token: Token = None,
+) -> None:
+    """Append lines from standard input or files, each a message.
+
+    How the input is understood follows from the stream's content type: JSON takes a message a line, text
+    takes lines, anything else takes bytes.
+    """
+    chosen = [form for form, given in ((Form.JSON, json), (Form.TEXT, text), (Form.BINARY, binary)) if given]
+    if len(chosen) > 1:
+        raise Failure(Exit.USAGE, "--json, --text and --binary exclude each other", "Give one of them")
+    if epoch is not None and producer is None:
+        raise Failure(Exit.USAGE, "--epoch is a producer's", "Give a name with --producer")
+    if producer is not None and not (producer and producer.isascii() and producer.isprintable()):
+        raise Failure(Exit.USAGE, f"{producer!r} cannot name a producer", "Use ASCII letters and digits")
+    found = sources(files)
+    target = targets.server(url, token).stream(stream)
+    head = target.head()
+    if head.stream_closed:
+        raise errors.StreamClosedError(url=target.url, final_offset=head.offset)
+    target.content_type = head.content_type
+    into_json = bodies.is_json(head.content_type)
+    form = chosen[0] if chosen else form_of(head.content_type)
+    if into_json and form is Form.BINARY:
+        raise Failure(Exit.USAGE, "A JSON stream takes no bytes", "--text makes a string of each line")
+    if any(source.path is None for source in found) and sys.stdin.isatty():
+        targets.note("Type lines; Ctrl+D ends.")
+    writer = _writer(target, producer, epoch)
+    _append(
+        writer,
+        found,
+        form,
+        into_json=into_json,
+        whole_blocks=epoch is not None and form is Form.BINARY,
+        close=close,
+    )
+
+
+def _writer(stream: DurableStream, producer: str | None, epoch: int | None) -> Writer:
+    if producer is None:
+        return Plain(stream)
+    # A new run is a new session: its epoch is higher than that of any before it.
+    return Stamped(
+        stream, producer, epoch=int(time.time() * 1000) if epoch is None else epoch, repeats=epoch is not None
+    )
+
+
+def _append(
+    writer: Writer, found: list[Source], form: Form, *, into_json: bool, whole_blocks: bool, close: bool
+) -> None:
+    output = Output()
+    sizes = [source.size for source in found]
+    known = [one for one in sizes if one is not None]
+    started = time.monotonic()
+    with Meter("appending", total_bytes=sum(known) if len(known) == len(sizes) else None) as meter:
+        try:
+            for source in found:
+                chunks = blocks(source.chunks(), BLOCK_BYTES) if whole_blocks else source.chunks()
+                _take(writer, meter, source.name, messages(chunks, form, into_json=into_json))
+            final_offset = writer.finish(close=close)
+        except errors.MillstreamError as error:
+            raise _told(error, writer) from error
+    _report(output, writer, meter, form, final_offset, time.monotonic() - started, closed=close)
+
+
+def _take(writer: Writer, meter: Meter, name: str, bunches: Iterator[Bunch]) -> None:
+    """Write what a source gives; before a line that is no message, everything is stored."""
+    try:
+        for bunch in bunches:
+            writer.write(bunch.messages)
+            meter.advance(len(bunch.messages), bunch.bytes)
+    except BadLineError as bad:
+        writer.write(bad.before)
+        writer.finish(close=False)
+        before = f"{counted(writer.stored, 'message', 'messages')} before it"
+        raise Failure(
+            Exit.BAD_INPUT,
+            f"Line {bad.line} of {name} {bad.reason}; {before} {_were(writer.stored)} appended",
+            bad.hint,
+        ) from None
+
+
+def _were(count: int) -> str:
+    return "was" if count == 1 else "were"
+
+
+def _told(error: errors.MillstreamError, writer: Writer) -> Failure:
+    failure = explain(error)
+    stored = f" ({counted(writer.stored, 'message was', 'messages were')} appended before)"
+    return Failure(failure.code, failure.message + stored, failure.hint)
+
+
+def _report(
+    output: Output,
+    writer: Writer,
+    meter: Meter,
+    form: Form,
+    offset: str | None,
+    seconds: float,
+    *,
+    closed: bool,
+) -> None:
+    repeated = (
+        f" ({counted(writer.duplicates, 'batch', 'batches')} had been stored before)"
+        if writer.duplicates
+        else ""
+    )
+    what = (
+        size(meter.bytes)
+        if form is Form.BINARY
+        else counted(meter.items, *(("message", "messages") if form is Form.JSON else ("line", "lines")))
+        + f", {size(meter.bytes)}"
+    )
+    ending = f"; the stream {'is closed' if closed else 'ends'} at {offset}" if offset else ""
+    pace = f"in {duration(seconds)} ({rate(meter.items, meter.bytes, seconds)})"
+    output.result(
+        f"appended {what} {pace}{repeated}{ending}",
+        {
+            "messages": meter.items,
+            "bytes": meter.bytes,
+            "seconds": round(seconds, 3),
+            "duplicateBatches": writer.duplicates,
+            "offset": offset,
+            "closed": closed,
+        },
+    )

@@ -1,0 +1,59 @@
+"""`millstream bench`: a short load on a running server, to see what it does here and now."""
+
+import asyncio
+import sys
+import uuid
+from typing import Annotated
+
+import msgspec
+import typer
+
+from millstream.cli import targets
+from millstream.cli.load import Load, Result, run_load
+from millstream.cli.output import Output
+from millstream.cli.targets import DEFAULT_URL, Token, Url
+from millstream.cli.units import number
+from millstream.cli.units import size as in_bytes
+
+
+def bench(
+    seconds: Annotated[float, typer.Option(min=0.1, max=60, help="How long each of the parts takes.")] = 2.0,
+    connections: Annotated[int, typer.Option(min=1, max=256, help="How many write or read at once.")] = 8,
+    size: Annotated[int, typer.Option(min=21, max=1_000_000, help="Bytes of a message.")] = 100,
+    prefix: Annotated[
+        str, typer.Option(help="Where its streams are made; they are deleted at the end.")
+    ] = "/bench",
+    url: Url = DEFAULT_URL,
+    token: Token = None,
+) -> None:
+    """Load a running server for some seconds: appends, catch-up reads, live readers.
+
+    One process of Python makes the load, so a fast server is not shown at its limit.
+    """
+    server = targets.server(url, token)
+    base = targets.locate(server.url, f"{prefix.strip('/')}/{uuid.uuid4().hex[:12]}")
+    load = Load(base, server.headers, seconds=seconds, connections=connections, size=size)
+    results = asyncio.run(run_load(load, _announce))
+    output = Output()
+    if not output.is_terminal:
+        for result in results:
+            output.record(msgspec.to_builtins(result))
+        return
+    output.line(
+        output.styled(f"{'':8}{'per second':>14}{'bytes':>14}{'median':>12}{'99 %':>12}{'count':>12}", "dim")
+    )
+    for result in results:
+        output.line(_row(result))
+
+
+def _announce(what: str) -> None:
+    if sys.stderr.isatty():
+        targets.note(what)
+
+
+def _row(result: Result) -> str:
+    median = f"{result.median_ms:.2f} ms" if result.median_ms is not None else ""
+    slow = f"{result.p99_ms:.2f} ms" if result.p99_ms is not None else ""
+    pace = f"{in_bytes(result.bytes_per_second)}/s"
+    counts = number(result.per_second), number(result.count)
+    return f"{result.work:8}{counts[0]:>14}{pace:>14}{median:>12}{slow:>12}{counts[1]:>12}"

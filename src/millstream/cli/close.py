@@ -1,0 +1,43 @@
+"""`millstream close`: the end of a stream."""
+
+from typing import Annotated
+
+import typer
+
+from millstream.cli import targets
+from millstream.cli.exits import Exit, Failure
+from millstream.cli.output import Output
+from millstream.cli.targets import DEFAULT_URL, Stream, Token, Url
+from millstream.client import bodies
+
+
+def close(
+    stream: Stream,
+    message: Annotated[
+        str | None,
+        typer.Option("--message", "-m", help="A last message; JSON for a JSON stream.", metavar="TEXT"),
+    ] = None,
+    url: Url = DEFAULT_URL,
+    token: Token = None,
+) -> None:
+    """Close a stream: readers see its end, nothing can be appended any more."""
+    target = targets.server(url, token).stream(stream)
+    last = None
+    if message is not None:
+        target.content_type = target.head().content_type
+        last = _checked(message.encode(errors="surrogateescape"), as_json=bodies.is_json(target.content_type))
+    result = target.close(last)
+    name = targets.shown(target.url)
+    Output().result(
+        f"{name} is closed and ends at {result.final_offset}",
+        {"stream": name, "closed": True, "offset": result.final_offset},
+    )
+
+
+def _checked(message: bytes, *, as_json: bool) -> bytes:
+    try:
+        return bodies.message(message, as_json=as_json)
+    except ValueError:
+        raise Failure(
+            Exit.BAD_INPUT, "The last message is not JSON", "A string of JSON has quotes: '\"bye\"'"
+        ) from None

@@ -1,0 +1,67 @@
+"""`millstream create`: a new stream."""
+
+from typing import Annotated
+
+import typer
+
+from millstream.cli import targets
+from millstream.cli.exits import Exit, Failure
+from millstream.cli.output import Output
+from millstream.cli.targets import DEFAULT_URL, QUICK, Stream, Token, Url
+from millstream.client.sync import DurableStream
+from millstream.protocol.content import DEFAULT_TYPE
+
+Ttl = Annotated[
+    int | None,
+    typer.Option(min=0, help="Seconds without reads and appends after which it goes.", metavar="SECONDS"),
+]
+ExpiresAt = Annotated[
+    str | None, typer.Option(help="When it goes: 2030-01-01T00:00:00Z for example.", metavar="TIME")
+]
+
+
+def create(
+    stream: Stream,
+    json: Annotated[
+        bool, typer.Option("--json", help="The same as --content-type application/json.")
+    ] = False,
+    content_type: Annotated[
+        str | None,
+        typer.Option(help=f"What it holds. [default: {DEFAULT_TYPE.decode()}]", metavar="TYPE"),
+    ] = None,
+    ttl: Ttl = None,
+    expires_at: ExpiresAt = None,
+    url: Url = DEFAULT_URL,
+    token: Token = None,
+) -> None:
+    """Create a stream; one that is there already and the same is fine, too."""
+    if json and content_type is not None:
+        raise Failure(Exit.USAGE, "--json and --content-type exclude each other", "Give one of them")
+    check_lifetime(ttl, expires_at)
+    if content_type is not None and not (content_type.isascii() and content_type.isprintable()):
+        raise Failure(Exit.USAGE, f"{content_type!r} is no content type", "text/plain is one")
+    server = targets.server(url, token)
+    made = DurableStream.create(
+        targets.locate(server.url, stream),
+        content_type="application/json" if json else content_type or DEFAULT_TYPE.decode(),
+        ttl_seconds=ttl,
+        expires_at=expires_at,
+        headers=server.headers,
+        retry=QUICK,
+    )
+    head = made.head()
+    Output().result(
+        f"{targets.shown(made.url)} is there: {head.content_type}, ends at {head.offset}",
+        {
+            "stream": targets.shown(made.url),
+            "contentType": head.content_type,
+            "offset": head.offset,
+            "url": made.url,
+        },
+    )
+
+
+def check_lifetime(ttl: int | None, expires_at: str | None) -> None:
+    """Refuse two ends."""
+    if ttl is not None and expires_at is not None:
+        raise Failure(Exit.USAGE, "--ttl and --expires-at exclude each other", "Give one of them")

@@ -1,0 +1,36 @@
+"""`millstream delete`: streams that are no longer wanted."""
+
+import sys
+from typing import Annotated
+
+import typer
+
+from millstream.cli import targets
+from millstream.cli.exits import Exit, Failure
+from millstream.cli.output import Output
+from millstream.cli.targets import DEFAULT_URL, Token, Url, completed
+from millstream.cli.terminals import inert_line
+
+
+def delete(
+    streams: Annotated[
+        list[str],
+        typer.Argument(help="Paths on the server, or URLs.", metavar="STREAM...", autocompletion=completed),
+    ],
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    url: Url = DEFAULT_URL,
+    token: Token = None,
+) -> None:
+    """Delete streams; a terminal is asked first."""
+    server = targets.server(url, token)
+    found = [server.stream(name) for name in streams]
+    output = Output()
+    for stream in found:
+        name = targets.shown(stream.url)
+        if not yes and sys.stdin.isatty():
+            stream.head()  # no question about what is not there
+            typer.echo(f"Delete {inert_line(name)} for good? [y/N] ", nl=False, err=True)
+            if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+                raise Failure(Exit.FAILED, f"{name} was kept")
+        stream.delete()
+        output.result(f"{name} is deleted", {"stream": name, "deleted": True})

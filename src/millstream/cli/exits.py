@@ -1,0 +1,97 @@
+"""Exit codes, and how a failure is told: one line that says what was wrong and what to do.
+
+`docs/commands.md` shows this table; a test compares them.
+"""
+
+import enum
+from typing import Final
+
+from millstream.client import errors
+
+
+class Exit(enum.IntEnum):
+    """How a command ended. The text is what the documentation says."""
+
+    def __new__(cls, code: int, meaning: str) -> "Exit":
+        """Keep the meaning beside the number."""
+        member = int.__new__(cls, code)
+        member._value_ = code
+        member.meaning = meaning
+        return member
+
+    meaning: str
+
+    DONE = 0, "done; for `read` and `tail`, the end was reached"
+    FAILED = 1, "it did not work, or what was judged is not as it should be"
+    USAGE = 2, "wrong usage or settings"
+    UNREACHABLE = 3, "the server could not be reached, or the connection was lost for good"
+    NOT_FOUND = 4, "there is no such stream, or what was asked for is no longer kept"
+    CONFLICT = 5, "the stream is closed, is of another type, or the name is taken"
+    NOT_ALLOWED = 6, "the token is missing or not enough"
+    BAD_INPUT = 7, "the input or the request was refused: not JSON, too large, a wrong offset"
+    BUSY = 8, "the server asks for patience, or fails"
+    INTERRUPTED = 130, "Ctrl+C"
+    BROKEN_PIPE = 141, "whoever read the output has left, such as `head`"
+
+
+class Failure(Exception):
+    """What a command says when it gives up."""
+
+    def __init__(self, code: Exit, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.hint = hint
+
+
+_HINTS: Final[dict[type[errors.MillstreamError], tuple[Exit, str]]] = {
+    errors.StreamNotFoundError: (
+        Exit.NOT_FOUND,
+        "`millstream list` shows what there is, `millstream create` makes a stream",
+    ),
+    errors.StreamGoneError: (Exit.NOT_FOUND, "Read from the beginning with --offset -1, or another stream"),
+    errors.StreamExistsError: (
+        Exit.CONFLICT,
+        "`millstream head` shows what it is; choose another name or `millstream delete` it",
+    ),
+    errors.StreamClosedError: (Exit.CONFLICT, "A closed stream can be read and forked, not written"),
+    errors.SequenceConflictError: (Exit.CONFLICT, ""),
+    errors.SequenceGapError: (Exit.CONFLICT, "Give a higher --epoch to begin anew"),
+    errors.ContentTypeMismatchError: (Exit.CONFLICT, "`millstream head` shows the stream's type"),
+    errors.StaleEpochError: (
+        Exit.CONFLICT,
+        "Another run with this producer's name has begun since: leave it to that one, or give another name",
+    ),
+    errors.UnauthorizedError: (
+        Exit.NOT_ALLOWED,
+        "Give a token with --token or MILLSTREAM_TOKEN; `millstream token` makes one",
+    ),
+    errors.BadRequestError: (Exit.BAD_INPUT, ""),
+    errors.PayloadTooLargeError: (
+        Exit.BAD_INPUT,
+        "Cut the message into smaller ones, or raise the server's --max-body-bytes",
+    ),
+    errors.RateLimitedError: (Exit.BUSY, "Try again later"),
+    errors.UnexpectedStatusError: (Exit.BUSY, "Is this a server of durable streams? Its log may say more"),
+    errors.ParseError: (Exit.FAILED, "Is this a server of durable streams?"),
+}
+
+_UNREACHABLE: Final = "Is a server running there? `millstream serve` starts one, --url names another"
+_UNTRUSTED: Final = "The server's certificate is not trusted: SSL_CERT_FILE names one that is"
+_CUT: Final = "What was being written may or may not be stored; --producer makes it safe to repeat"
+
+
+def explain(error: errors.MillstreamError) -> Failure:
+    """Say how a client's error ends a command."""
+    if isinstance(error, errors.TransportError):
+        hint = _UNTRUSTED if error.code == "UNTRUSTED" else _UNREACHABLE if error.unsent else _CUT
+        return Failure(Exit.UNREACHABLE, str(error), hint)
+    code, hint = _HINTS.get(type(error), (Exit.FAILED, ""))
+    return Failure(code, str(error), hint)
+
+
+def told(verb: str, failure: Failure) -> str:
+    """Write a failure as one line."""
+    message = " ".join(failure.message.split()).rstrip(".")
+    hint = f" {failure.hint}." if failure.hint else ""
+    return f"millstream {verb}: {message}.{hint}"

@@ -1,0 +1,117 @@
+"""Following a stream: to its end, across everything that breaks on the way."""
+
+import time
+from collections.abc import Iterator
+from typing import Final
+
+from millstream.cli import targets
+from millstream.cli.exits import Exit, Failure
+from millstream.cli.output import when_unread
+from millstream.client import errors, retry
+from millstream.client.models import ByteChunk, Changes
+from millstream.client.retry import Retry
+from millstream.client.sync import stream
+from millstream.client.sync_responses import StreamResponse
+
+ATTENTIVE: Final = Retry(max_total_s=1.0)
+"""How long the client tries silently before the cut is told."""
+
+PATIENCE_S: Final = 60.0
+"""For how long a reading that does not follow waits for a server that has gone away."""
+
+
+class Patience:
+    """Decides whether a reading goes on after an error, and tells of it once for each cut."""
+
+    def __init__(self, *, follows: bool) -> None:
+        self._follows = follows
+        self._is_started = False
+        self._cut_at: float | None = None
+
+    def __call__(self, error: Exception) -> Changes | None:
+        """Wait a little and try again, or give up."""
+        if not self._is_started or not is_passing(error):
+            return None
+        if self._cut_at is None:
+            self._cut_at = time.monotonic()
+            targets.note(f"{error}; trying again (Ctrl+C to stop)")
+        elif not self._follows and time.monotonic() - self._cut_at > PATIENCE_S:
+            return None
+        time.sleep(0.5)
+        return {}
+
+    def started(self) -> None:
+        """Take note that the stream is there."""
+        self._is_started = True
+
+    def received(self) -> None:
+        """Take note that the stream is being read."""
+        if self._cut_at is not None:
+            self._cut_at = None
+            targets.note("resumed")
+
+
+def is_passing(error: Exception) -> bool:
+    """Tell whether an error may be gone at the next try."""
+    if isinstance(error, errors.TransportError):
+        return error.code != "UNTRUSTED"
+    return isinstance(error, errors.MillstreamError) and error.status in retry.STATUSES
+
+
+class Reading:
+    """One reading of a stream, from an offset to where it should end."""
+
+    def __init__(
+        self, server: targets.Server, url: str, *, offset: str, follows: bool, until: str | None = None
+    ) -> None:
+        self._until = until
+        self._is_unread = False
+        self._patience = Patience(follows=follows)
+        self._response: StreamResponse = stream(
+            url,
+            offset=offset,
+            live=follows,
+            headers=server.headers,
+            params={"until": until},
+            retry=ATTENTIVE,
+            on_error=self._patience,
+        )
+        self._patience.started()
+        if follows:
+            when_unread(self._leave)
+
+    @property
+    def content_type(self) -> str | None:
+        """The stream's content type."""
+        return self._response.content_type
+
+    @property
+    def offset(self) -> str:
+        """Where the reading is."""
+        return self._response.offset
+
+    @property
+    def stream_closed(self) -> bool:
+        """Whether the stream's end was reached."""
+        return self._response.stream_closed
+
+    def chunks(self) -> Iterator[ByteChunk]:
+        """Give what comes, until the end."""
+        with self._response as response:
+            for chunk in response.iter_byte_chunks():
+                self._patience.received()
+                if self._until is not None and chunk.offset > self._until and chunk.data:
+                    raise Failure(
+                        Exit.FAILED,
+                        "This server cannot read until an offset",
+                        "Leave --until out and cut the output",
+                    )
+                yield chunk
+                if self._until is not None and chunk.offset >= self._until:
+                    return
+        if self._is_unread:
+            raise BrokenPipeError
+
+    def _leave(self) -> None:
+        self._is_unread = True
+        self._response.cancel()

@@ -1,0 +1,35 @@
+"""`millstream head`: what is known of a stream without reading it."""
+
+from millstream.cli import targets
+from millstream.cli.output import Output
+from millstream.cli.targets import DEFAULT_URL, Stream, Token, Url
+from millstream.cli.terminals import inert_line
+
+
+def head(stream: Stream, url: Url = DEFAULT_URL, token: Token = None) -> None:
+    """Describe a stream without reading it."""
+    target = targets.server(url, token).stream(stream)
+    found = target.head()
+    fields = {
+        "stream": targets.shown(target.url),
+        "contentType": found.content_type,
+        "offset": found.offset,
+        "closed": found.stream_closed,
+        "ttlSeconds": found.ttl_seconds,
+        "expiresAt": found.expires_at,
+    }
+    output = Output()
+    if not output.is_terminal:
+        output.record(fields)
+        return
+    rows = {
+        "stream": fields["stream"],
+        "content type": found.content_type,
+        "ends at": found.offset,
+        "state": "closed" if found.stream_closed else "open",
+        "ttl": f"{found.ttl_seconds} s" if found.ttl_seconds is not None else None,
+        "expires": found.expires_at,
+    }
+    for name, value in rows.items():
+        if value is not None:
+            output.line(f"{output.styled(f'{name:13}', 'dim')} {inert_line(str(value))}")

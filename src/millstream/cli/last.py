@@ -1,0 +1,88 @@
+"""The last messages of a stream, without reading all of it.
+
+A server with bounded reads answers a HEAD with where a GET would end, so that a long stream is walked
+in large steps without its content. Then the end is read: the last step, and if that holds too few
+messages, the last two, four, ... A server without them is read from the beginning.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+import msgspec
+
+from millstream.cli import targets
+from millstream.client.sync import DurableStream
+from millstream.client.sync import stream as read_stream
+from millstream.protocol import json_frames
+
+STEP_BYTES: Final = 1024 * 1024
+MAX_LINE_STEPS: Final = 64
+"""Content without line breaks is not searched further back than this."""
+
+BEGINNING: Final = "-1"
+
+
+class Ending(msgspec.Struct, frozen=True):
+    """The last messages or lines, and where the stream goes on after them."""
+
+    content: list[bytes]
+    offset: str
+    stream_closed: bool
+
+
+def find(server: targets.Server, stream: DurableStream, count: int, *, is_json: bool) -> Ending:
+    """Find the last messages of a JSON stream, the last lines of another."""
+    steps = list(_steps(server, stream.url, stream.head().offset or BEGINNING))
+    back = 1
+    while True:
+        start = steps[max(0, len(steps) - back)]
+        ending, is_enough = _read(server, stream.url, start, count, is_json=is_json)
+        if is_enough or start == BEGINNING or (back >= MAX_LINE_STEPS and not is_json):
+            return ending
+        back *= 2
+
+
+def _steps(server: targets.Server, url: str, tail: str) -> Iterator[str]:
+    """Walk from the beginning to the tail; give where each step begins."""
+    at = BEGINNING
+    while True:
+        yield at
+        params = {"offset": at, "limit": str(STEP_BYTES)}
+        following = DurableStream(url, headers=server.headers, params=params).head().offset
+        if following is None or following >= tail or following == at:
+            return
+        at = following
+
+
+def _read(server: targets.Server, url: str, start: str, count: int, *, is_json: bool) -> tuple[Ending, bool]:
+    with read_stream(url, offset=start, live=False, headers=server.headers) as response:
+        data = (chunk.data for chunk in response.iter_byte_chunks() if chunk.data)
+        pieces = _messages(data) if is_json else _lines(data, is_whole=start == BEGINNING)
+        kept: deque[bytes] = deque(maxlen=count)
+        seen = 0
+        for piece in pieces:
+            kept.append(piece)
+            seen += 1
+        return Ending(list(kept), response.offset, response.stream_closed), seen >= count
+
+
+def _messages(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    for chunk in chunks:
+        yield from json_frames.split(chunk)
+
+
+def _lines(chunks: Iterable[bytes], *, is_whole: bool) -> Iterator[bytes]:
+    """Cut into lines with their ends; what comes before the first line's beginning is left out."""
+    parts: list[bytes] = []
+    for chunk in chunks:
+        *ended, rest = chunk.split(b"\n")
+        for line in ended:
+            if is_whole:
+                yield b"".join((*parts, line, b"\n"))
+            is_whole = True
+            parts.clear()
+        parts.append(rest)
+    rest = b"".join(parts)
+    if rest and is_whole:
+        yield rest

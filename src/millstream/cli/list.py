@@ -1,0 +1,90 @@
+"""`millstream list`: which streams there are, how large they are and how fast they grow."""
+
+import time
+from collections.abc import Iterator
+from typing import Annotated
+
+import msgspec
+import typer
+
+from millstream.cli import targets
+from millstream.cli.output import Output
+from millstream.cli.targets import DEFAULT_URL, QUICK, Token, Url
+from millstream.cli.terminals import inert_line
+from millstream.cli.trees import Tree
+from millstream.cli.units import counted, size
+from millstream.client import listing
+from millstream.client.listing import Listed
+
+
+class Sampled(msgspec.Struct, frozen=True):
+    """A stream, and how many bytes a second it grows by, if that was measured."""
+
+    stream: Listed
+    rate: float | None = None
+
+
+def list_streams(
+    prefix: Annotated[
+        str, typer.Option(help="Only paths that begin so.", metavar="PATH", autocompletion=targets.completed)
+    ] = "",
+    glob: Annotated[
+        str, typer.Option(help="Only paths like this: * within a segment, ** any segments.", metavar="GLOB")
+    ] = "",
+    rates: Annotated[bool, typer.Option("--rates", help="Measure how fast they grow.")] = False,
+    interval: Annotated[
+        float, typer.Option(min=0.05, help="For how long --rates measures.", metavar="SECONDS")
+    ] = 1.0,
+    url: Url = DEFAULT_URL,
+    token: Token = None,
+) -> None:
+    """List the streams of a server: a tree with sizes, or lines of JSON when piped."""
+    server = targets.server(url, token)
+    below = f"/{prefix.lstrip('/')}" if prefix else ""
+    found = _found(server, below, glob, interval if rates else None)
+    output = Output()
+    if not output.is_terminal:
+        for one in found:
+            fields = msgspec.to_builtins(one.stream)
+            output.record(fields if one.rate is None else {**fields, "bytesPerSecond": round(one.rate, 1)})
+        return
+    _show(output, found, rates=rates)
+
+
+def _found(server: targets.Server, prefix: str, glob: str, interval: float | None) -> Iterator[Sampled]:
+    def walk() -> Iterator[Listed]:
+        return listing.walk(server.url, prefix=prefix, glob=glob, headers=server.headers, retry=QUICK)
+
+    if interval is None:
+        yield from map(Sampled, walk())
+        return
+    began = time.monotonic()
+    before = {one.path: (one.bytes, time.monotonic()) for one in walk()}
+    time.sleep(max(0.0, began + interval - time.monotonic()))
+    for one in walk():
+        held, at = before.get(one.path, (0, began))
+        yield Sampled(one, (one.bytes - held) / (time.monotonic() - at))
+
+
+def _show(output: Output, found: Iterator[Sampled], *, rates: bool) -> None:
+    tree = Tree()
+    count = total = 0
+    growth = 0.0
+    output.line(output.styled(_row("size", "growth", "content type", 0, "stream", rates=rates), "dim"))
+    for one in found:
+        folders, (depth, name) = tree.place(one.stream.path)
+        for at, label in folders:
+            output.line(_row("", "", "", at, output.styled(inert_line(label), "blue"), rates=rates))
+        state = output.styled(" closed", "dim") if one.stream.closed else ""
+        kind = inert_line(one.stream.content_type.partition(";")[0])
+        label = f"{output.styled(inert_line(name), 'bold')}{state}"
+        speed = f"{size(one.rate)}/s" if one.rate else ""
+        output.line(_row(size(one.stream.bytes), speed, kind, depth, label, rates=rates))
+        count, total, growth = count + 1, total + one.stream.bytes, growth + (one.rate or 0.0)
+    pace = f", {size(growth)}/s" if rates else ""
+    output.line(output.styled(f"{counted(count, 'stream', 'streams')}, {size(total)}{pace}", "dim"))
+
+
+def _row(held: str, speed: str, kind: str, depth: int, label: str, *, rates: bool) -> str:
+    pace = f"{speed:>11}  " if rates else ""
+    return f"{held:>9}  {pace}{kind[:24]:24}  {'  ' * depth}{label}"

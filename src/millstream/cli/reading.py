@@ -1,0 +1,74 @@
+"""What `read` and `tail` share: where to begin, what to show, when to end."""
+
+import sys
+from typing import Annotated
+
+import typer
+
+from millstream.cli import last as lasts
+from millstream.cli import targets, terminals
+from millstream.cli.exits import Exit, Failure
+from millstream.cli.following import Reading
+from millstream.cli.output import Content, Output
+from millstream.cli.progress import Meter
+from millstream.client import bodies
+
+Offset = Annotated[
+    str | None,
+    typer.Option(help="Begin here: -1 the beginning, now the end, or an offset.", metavar="OFFSET"),
+]
+
+
+def show_stream(
+    name: str,
+    server: targets.Server,
+    *,
+    offset: str | None,
+    until: str | None,
+    last: int | None,
+    follows: bool,
+) -> None:
+    """Show a stream from where it was asked for to where that ends."""
+    if offset is not None and last is not None:
+        raise Failure(Exit.USAGE, "--offset and --last exclude each other", "Both say where to begin")
+    if offset == "":
+        raise Failure(Exit.USAGE, "--offset is empty", "-1 is the beginning, now the end")
+    if until is not None and last is not None:
+        raise Failure(
+            Exit.USAGE, "--until and --last exclude each other", "--last counts from the present end"
+        )
+    if until is not None and offset is not None and offset[:1].isdigit() and offset > until:
+        raise Failure(Exit.USAGE, "--until comes before --offset", "Exchange them")
+    stream = server.stream(name)
+    head = stream.head()
+    is_json = bodies.is_json(head.content_type)
+    output = Output()
+    content = Content(output, is_json=is_json)
+    start, closed = offset or "-1", False
+    if last == 0:
+        start, closed = head.offset or "now", head.stream_closed
+    elif last is not None:
+        ending = lasts.find(server, stream, last, is_json=is_json)
+        if is_json:
+            content.messages(ending.content)
+        else:
+            content.show(b"".join(ending.content))
+        start, closed = ending.offset, ending.stream_closed
+    try:
+        if not closed and (follows or last is None):
+            start, closed = _show(
+                Reading(server, stream.url, offset=start, follows=follows, until=until), content, output
+            )
+    finally:
+        content.end()
+    if closed and output.is_terminal and sys.stderr.isatty():
+        end = terminals.inert_line(f"-- closed at {start} --")
+        targets.note(terminals.styled(end, "dim", colours=output.colours))
+
+
+def _show(reading: Reading, content: Content, output: Output) -> tuple[str, bool]:
+    with Meter("reading", hidden=not output.is_file) as meter:
+        for chunk in reading.chunks():
+            content.show(chunk.data)
+            meter.advance(0, len(chunk.data))
+    return reading.offset, reading.stream_closed

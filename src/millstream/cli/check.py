@@ -2,12 +2,12 @@
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from millstream.store.base import StoreError
-from millstream.store.log.check import Cut, Report, repair, verify
+if TYPE_CHECKING:
+    from millstream.store.log.check import Cut, Report
 
 
 def check(
@@ -18,6 +18,9 @@ def check(
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
 ) -> None:
     """Verify a data folder while no server uses it; nothing is changed without --repair."""
+    from millstream.store.base import StoreError  # an extra, and slow to load
+    from millstream.store.log.check import repair, verify
+
     try:
         report = verify(data)
         _print(report)
@@ -33,7 +36,7 @@ def check(
     sys.exit(0 if report.is_sound else 1)
 
 
-def _print(report: Report) -> None:
+def _print(report: "Report") -> None:
     for complaint in report.complaints:
         typer.echo(f"  {complaint}")
     if report.cut is not None:
@@ -48,7 +51,7 @@ def _print(report: Report) -> None:
         typer.echo(f"{report.folder} is damaged.")
 
 
-def _describe(report: Report, cut: Cut) -> str:
+def _describe(report: "Report", cut: "Cut") -> str:
     if cut.is_torn_tail:
         return (
             f"{cut.name}: {cut.lost_bytes} bytes from byte {cut.position} on are no records: a torn write, "

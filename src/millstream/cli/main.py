@@ -62,6 +62,11 @@ def _guarded(name: str, verb: Callable[..., None]) -> Callable[..., None]:
             sys.exit(Exit.BROKEN_PIPE)
         except KeyboardInterrupt:
             sys.exit(Exit.INTERRUPTED)
+        except ModuleNotFoundError as error:
+            if error.name is None or error.name.startswith("millstream."):
+                raise
+            _say(f"millstream {name}: It needs {error.name}: pip install 'millstream[server]' brings it.")
+            sys.exit(Exit.FAILED)
         except (MillstreamError, Failure) as error:
             failure = explain(error) if isinstance(error, MillstreamError) else error
             _say(told(name, failure))

@@ -10,13 +10,14 @@ from typing import Any
 import typer
 
 from millstream.server import settings as server_settings
-from millstream.server.run import serve as run_server
 from millstream.server.settings import Settings, SettingsError
-from millstream.store.base import StoreError
 
 
 def serve(config: Path | None = None, **options: Any) -> None:
     """Run the server until Ctrl+C or SIGTERM."""
+    from millstream.server.run import serve as run_server  # an extra, and slow to load
+    from millstream.store.base import StoreError
+
     try:
         settings = server_settings.load(options, os.environ, config)
         run_server(settings, lambda url: _announce(settings, url))

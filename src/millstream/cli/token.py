@@ -4,12 +4,7 @@ import sys
 import time
 from typing import Annotated, NoReturn
 
-import jwt
 import typer
-
-from millstream.server.grants import parse_scopes
-from millstream.server.settings import SettingsError
-from millstream.server.tokens import secret_key
 
 
 def token(
@@ -22,6 +17,12 @@ def token(
     expires_s: Annotated[int, typer.Option(min=1, help="For how many seconds it is valid.")] = 3600,
 ) -> None:
     """Make a token, to be sent as `Authorization: Bearer`."""
+    import jwt  # an extra, and slow to load
+
+    from millstream.server.grants import parse_scopes
+    from millstream.server.settings import SettingsError
+    from millstream.server.tokens import secret_key
+
     understood = parse_scopes(scope)
     if len(understood) != len(scope):
         _fail("a scope is read, write or admin, alone or with a glob after a colon, such as read:/chat/**.")

@@ -1,0 +1,81 @@
+"""Every exit code of the documentation is one that a command gives, and the other way round."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from cli.commands import Cli
+from millstream.cli.exits import Exit
+from running import free_port
+from running import millstream as serving
+
+PAGE = Path(__file__).parents[2] / "docs" / "commands.md"
+
+
+def test_the_documentation_has_the_table_of_the_code() -> None:
+    rows = re.findall(r"^\| (\d+) \| (.*) \|$", PAGE.read_text(), re.MULTILINE)
+    assert rows == [(str(int(code)), code.meaning) for code in Exit]
+
+
+def test_the_codes_that_refusals_give(cli: Cli, name: str) -> None:
+    assert cli("create", name, "--json").code == Exit.DONE
+    assert cli("create", name, "--content-type", "text/plain").code == Exit.CONFLICT
+    assert cli("read", name, "--offset", "?").code == Exit.BAD_INPUT
+    assert cli("head", f"{name}-none").code == Exit.NOT_FOUND
+    assert cli("head").code == Exit.USAGE
+    assert cli("head", name, "--url", f"http://127.0.0.1:{free_port()}").code == Exit.UNREACHABLE
+    assert cli("check", "/nowhere/at/all").code == Exit.FAILED
+
+
+def test_a_missing_token_is_told_with_what_to_do(name: str) -> None:
+    secret = "a secret that is long enough"
+    with serving("--auth-secret", secret) as server:
+        cli = Cli(server.url)
+        ended = cli("create", name)
+        assert ended.code == Exit.NOT_ALLOWED
+        assert "--token or MILLSTREAM_TOKEN" in ended.err
+        reading = cli("token", "read", "--secret", secret).text.strip()
+        writing = cli("token", "admin", "write", "read", "--secret", secret).text.strip()
+        assert cli("create", name, "--token", writing).code == Exit.DONE
+        assert cli("head", name, MILLSTREAM_TOKEN=reading).code == Exit.DONE
+        assert cli("append", name, MILLSTREAM_TOKEN=reading, stdin=b"x").code == Exit.NOT_ALLOWED
+        assert cli("list", MILLSTREAM_TOKEN=reading).records[0]["path"] == name
+        assert cli("list").code == Exit.NOT_ALLOWED
+        assert cli("head", name, "--token", "hä").code == Exit.USAGE
+
+
+def test_a_rate_limit_is_code_8(name: str) -> None:
+    with serving("--rate-per-address", "0.1") as server:
+        cli = Cli(server.url)
+        codes = {cli("head", name).code for _ in range(4)}
+    assert Exit.BUSY in codes
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["frobnicate"], "No such command 'frobnicate'"),
+        (["head", "/"], "'/' names no stream"),
+        (["head", ""], "'' names no stream"),
+        (["head", "/x", "--url", "localhost:4437"], "is not the address of a server"),
+        (["head", "/x", "--url", ""], "is not the address of a server"),
+        (["head", "/x", "/y"], "unexpected extra argument"),
+        (["fork", "/x"], "Missing argument 'NEW'"),
+        (["bench", "--seconds", "0"], "--seconds"),
+        (["completion", "tcsh"], "tcsh"),
+        (["list", "--interval", "no"], "--interval"),
+    ],
+)
+def test_wrong_usage_is_one_line_and_code_2(cli: Cli, arguments: list[str], complaint: str) -> None:
+    ended = cli(*arguments)
+    assert (ended.code, ended.out) == (Exit.USAGE, b"")
+    [line] = ended.err.splitlines()
+    assert line.startswith("millstream")
+    assert complaint in line
+
+
+def test_no_command_at_all_shows_the_help(cli: Cli) -> None:
+    ended = cli()
+    assert ended.code == Exit.USAGE
+    assert "Commands:" in ended.text + ended.err

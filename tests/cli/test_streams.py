@@ -1,0 +1,126 @@
+"""Creating, describing, closing, forking and deleting streams."""
+
+import pytest
+
+from cli.commands import Cli
+from running import millstream
+
+START = "0000000000000000_0000000000000000"
+
+
+def test_a_stream_is_created_once_and_found_the_second_time(cli: Cli, name: str) -> None:
+    for _ in range(2):
+        ended = cli("create", name, "--json")
+        assert (ended.code, ended.err) == (0, "")
+        assert ended.records == [
+            {"stream": name, "contentType": "application/json", "offset": START, "url": cli.url + name}
+        ]
+
+
+def test_a_stream_holds_bytes_unless_told_otherwise(cli: Cli, name: str) -> None:
+    assert cli("create", name).records[0]["contentType"] == "application/octet-stream"
+
+
+def test_head_tells_what_is_known(cli: Cli, name: str) -> None:
+    cli("create", name, "--content-type", "text/plain", "--ttl", "300")
+    [found] = cli("head", name).records
+    assert found == {
+        "stream": name,
+        "contentType": "text/plain",
+        "offset": START,
+        "closed": False,
+        "ttlSeconds": 300,
+        "expiresAt": None,
+    }
+    shown = cli.terminal("head", name, NO_COLOR="1").text
+    assert "text/plain" in shown
+    assert "300 s" in shown
+    assert "open" in shown
+
+
+def test_names_are_taken_as_they_are_spelled(cli: Cli, name: str) -> None:
+    spelled = f"{name}/a b?c#ü%20"
+    assert cli("create", spelled, "--json").records[0]["stream"] == spelled
+    assert cli("head", cli.url + f"{name}/a%20b%3Fc%23%C3%BC%2520").code == 0
+    assert cli("head", spelled.lstrip("/")).code == 0
+
+
+def test_a_url_wins_over_the_server_option(cli: Cli, events: str) -> None:
+    assert cli("head", cli.url + events, "--url", "http://127.0.0.1:9").code == 0
+
+
+def test_streams_below_a_path_are_named_without_it() -> None:
+    with millstream("--path", "/v1/stream") as server:
+        below = Cli(server.url + "/v1/stream/")
+        assert below("create", "/a/b", "--json").code == 0
+        assert [one["path"] for one in below("list").records] == ["/a/b"]
+        assert below("head", "/a/b").code == 0
+        assert below("fork", "/a/b", "/a/c").code == 0
+        assert Cli(server.url)("head", "/v1/stream/a/c").code == 0
+
+
+def test_close_ends_a_stream_with_a_last_message(cli: Cli, events: str) -> None:
+    [closed] = cli("close", events, "--message", '{"bye": 1}').records
+    assert closed == {"stream": events, "closed": True, "offset": START[:-2] + "11"}
+    assert cli("read", events).out == b'{"bye": 1}\n'
+    assert cli("close", events).code == 0
+    assert cli("close", events, "-m", "1").code == 5
+
+
+def test_a_last_message_that_is_not_json_is_refused(cli: Cli, events: str) -> None:
+    ended = cli("close", events, "--message", "bye")
+    assert ended.code == 7
+    assert ended.err.startswith("millstream close: The last message is not JSON.")
+    assert cli("head", events).records[0]["closed"] is False
+
+
+def test_a_fork_begins_with_its_source(cli: Cli, events: str) -> None:
+    offset = cli("append", events, stdin=b"1\n2\n").records[0]["offset"]
+    cli("append", events, stdin=b"3\n")
+    [whole] = cli("fork", events, f"{events}-whole").records
+    assert whole["forkedFrom"] == events
+    assert cli("fork", events, f"{events}-part", "--offset", str(offset)).code == 0
+    assert cli("read", f"{events}-whole", "--no-follow").out == b"1\n2\n3\n"
+    assert cli("read", f"{events}-part", "--no-follow").out == b"1\n2\n"
+
+
+def test_deleting_asks_on_a_terminal(cli: Cli, events: str) -> None:
+    kept = cli.terminal("delete", events, typed=b"n\n")
+    assert kept.code == 1
+    assert f"Delete {events} for good?" in kept.text
+    assert "was kept" in kept.text
+    gone = cli.terminal("delete", events, typed=b"y\n")
+    assert gone.code == 0
+    assert gone.text.endswith(f"{events} is deleted\n")
+    assert cli("head", events).code == 4
+
+
+def test_several_streams_are_deleted_without_a_question_when_piped(cli: Cli, events: str) -> None:
+    cli("create", f"{events}-2")
+    ended = cli("delete", events, f"{events}-2")
+    assert ended.records == [{"stream": events, "deleted": True}, {"stream": f"{events}-2", "deleted": True}]
+    assert cli("delete", events).code == 4
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["--json", "--content-type", "text/plain"], "--json and --content-type exclude each other"),
+        (["--ttl", "5", "--expires-at", "2030-01-01T00:00:00Z"], "--ttl and --expires-at exclude each other"),
+        (["--content-type", "ü"], "is no content type"),
+        (["--ttl", "soon"], "Invalid value for '--ttl'"),
+    ],
+)
+def test_wrong_ways_to_create(cli: Cli, name: str, arguments: list[str], complaint: str) -> None:
+    ended = cli("create", name, *arguments)
+    assert ended.code == 2
+    [line] = ended.err.splitlines()
+    assert line.startswith("millstream create: ")
+    assert complaint in line
+    assert cli("head", name).code == 4
+
+
+def test_a_wrong_time_is_refused_by_the_server_in_one_line(cli: Cli, name: str) -> None:
+    ended = cli("create", name, "--expires-at", "tomorrow")
+    assert ended.code == 7
+    assert len(ended.err.splitlines()) == 1

@@ -1,0 +1,88 @@
+"""Following live: what is there, what comes, cuts, and the end."""
+
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+from cli.commands import COMMAND, Cli
+from running import free_port, listening_on, started
+
+
+def test_tail_begins_with_the_last_ten_and_ends_at_eof(cli: Cli, events: str) -> None:
+    cli("append", events, stdin=b"".join(b"%d\n" % n for n in range(20)))
+    with cli.started("tail", events) as follower:
+        assert follower.stdout is not None
+        assert [follower.stdout.readline() for _ in range(10)] == [b"%d\n" % n for n in range(10, 20)]
+        cli("append", events, stdin=b"20\n")
+        assert follower.stdout.readline() == b"20\n"
+        cli("close", events)
+        out, err = follower.communicate(timeout=20)
+    assert (follower.returncode, out, err) == (0, b"", b"")
+
+
+def test_tail_of_a_closed_stream_ends_at_once(cli: Cli, events: str) -> None:
+    cli("append", events, "--close", stdin=b"1\n2\n")
+    for arguments, shown in (([], b"1\n2\n"), (["--last", "1"], b"2\n"), (["--last", "0"], b"")):
+        ended = cli("tail", events, *arguments)
+        assert (ended.code, ended.out) == (0, shown)
+    assert cli("tail", events, "--offset", "-1").out == b"1\n2\n"
+    assert cli("tail", events, "--offset", "now").code == 0
+
+
+def test_raw_bytes_come_through_a_pipe(cli: Cli, text: str) -> None:
+    content = b"\x1b[31mred\x1b[0m \x00\xff\r\n"
+    cli("append", text, "--close", stdin=content)
+    assert cli("tail", text).out == content
+
+
+def test_tail_resumes_after_a_kill_and_a_restart_of_the_server(tmp_path: Path, name: str) -> None:
+    port = free_port()
+    command = [*COMMAND, "serve", "--port", str(port), "--data", str(tmp_path)]
+    cli = Cli(f"http://127.0.0.1:{port}")
+    with started(command, listening_on(port)) as server:
+        cli("create", name, "--json")
+        cli("append", name, stdin=b"1\n")
+        with cli.started("tail", name) as follower:
+            assert follower.stdout is not None
+            assert follower.stdout.readline() == b"1\n"
+            server.signal(signal.SIGKILL)
+            server.stop()
+            _wait_until_told(follower)
+            with started(command, listening_on(port)):
+                cli("append", name, stdin=b"2\n")
+                assert follower.stdout.readline() == b"2\n"
+                cli("close", name, "-m", "3")
+                out, err = follower.communicate(timeout=20)
+    assert (follower.returncode, out) == (0, b"3\n")
+    assert err == b"resumed\n"
+
+
+def _wait_until_told(follower: "subprocess.Popen[bytes]") -> None:
+    """A cut is told once, in one line, while the command goes on."""
+    assert follower.stderr is not None
+    line = follower.stderr.readline().decode()
+    assert "trying again (Ctrl+C to stop)" in line
+    time.sleep(1)  # long enough for several further attempts
+    assert follower.poll() is None
+
+
+def test_a_stream_that_is_deleted_meanwhile_ends_with_code_4(cli: Cli, events: str) -> None:
+    cli("append", events, stdin=b"1\n")
+    with cli.started("tail", events) as follower:
+        assert follower.stdout is not None
+        assert follower.stdout.readline() == b"1\n"
+        cli("delete", events)
+        _, err = follower.communicate(timeout=20)
+    assert follower.returncode == 4
+    assert len(err.decode().splitlines()) == 1
+
+
+def test_a_server_that_is_not_there_is_told_soon(name: str) -> None:
+    began = time.monotonic()
+    ended = Cli(f"http://127.0.0.1:{free_port()}")("tail", name)
+    assert ended.code == 3
+    [line] = ended.err.splitlines()
+    assert line.startswith("millstream tail: Could not connect to 127.0.0.1:")
+    assert "`millstream serve` starts one" in line
+    assert time.monotonic() - began < 20

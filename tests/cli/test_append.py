@@ -215,13 +215,13 @@ def test_a_producer_outlives_a_restart_of_the_server(name: str, tmp_path: Path) 
 
 
 def test_progress_shows_on_a_terminal_and_the_rate_at_the_end(cli: Cli, events: str, tmp_path: Path) -> None:
-    (tmp_path / "in.ndjson").write_bytes(b'{"n": 1}\n' * 200_000)
+    (tmp_path / "in.ndjson").write_bytes(b'{"n": 1}\n' * 1_000_000)
     shown = cli.terminal("append", events, str(tmp_path / "in.ndjson")).text
     assert "appending" in shown
-    assert "1.8/1.8 MB" in shown
+    assert "/9.0 MB" in shown
     assert "━" in shown
     last = shown.splitlines()[-1]
-    assert "appended 200,000 messages, 1.8 MB in " in last
+    assert "appended 1,000,000 messages, 9.0 MB in " in last
     assert "/s" in last
 
 

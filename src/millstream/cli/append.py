@@ -103,8 +103,9 @@ def _append(
     output = Output()
     sizes = [source.size for source in found]
     known = [one for one in sizes if one is not None]
-    started = time.monotonic()
-    with Meter("appending", total_bytes=sum(known) if len(known) == len(sizes) else None) as meter:
+    typed = any(source.path is None for source in found) and sys.stdin.isatty()
+    total = sum(known) if len(known) == len(sizes) else None
+    with Meter("appending", total_bytes=total, hidden=typed) as meter:
         try:
             for source in found:
                 chunks = blocks(source.chunks(), BLOCK_BYTES) if whole_blocks else source.chunks()
@@ -112,7 +113,7 @@ def _append(
             final_offset = writer.finish(close=close)
         except errors.MillstreamError as error:
             raise _told(error, writer) from error
-    _report(output, writer, meter, form, final_offset, time.monotonic() - started, closed=close)
+    _report(output, writer, meter, form, final_offset, meter.seconds, closed=close)
 
 
 def _take(writer: Writer, meter: Meter, name: str, bunches: Iterator[Bunch]) -> None:

@@ -1,17 +1,22 @@
 """Progress of what takes long: on a terminal's standard error, nowhere else."""
 
 import sys
+import time
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from millstream.cli.units import number, size
 
 if TYPE_CHECKING:
-    from rich.progress import Progress
+    from rich.progress import Progress, TaskID
+
+
+BEGINS_AFTER_S: Final = 0.7
+"""What is done sooner needs no bar."""
 
 
 class Meter:
-    """Counts what has been done; shows it, with its rate, if somebody watches."""
+    """Counts what has been done; shows it, with its rate, if it takes long and somebody watches."""
 
     def __init__(self, what: str, *, total_bytes: int | None = None, hidden: bool = False) -> None:
         self.bytes = 0
@@ -19,13 +24,16 @@ class Meter:
         self._what = what
         self._total = total_bytes
         self._shows = sys.stderr.isatty() and not hidden
+        self._began = time.monotonic()
         self._progress: Progress | None = None
+        self._task: TaskID | None = None
+
+    @property
+    def seconds(self) -> float:
+        """How long it has taken."""
+        return time.monotonic() - self._began
 
     def __enter__(self) -> Self:
-        if self._shows:
-            self._progress = _bar(known=self._total is not None)
-            self._task = self._progress.add_task(self._what, total=self._total, items="")
-            self._progress.start()
         return self
 
     def __exit__(
@@ -41,13 +49,12 @@ class Meter:
         """Count more."""
         self.items += items
         self.bytes += bytes
-        if self._progress is not None:
+        if self._progress is not None and self._task is not None:
             self._progress.update(self._task, completed=self.bytes, items=number(self.items))
-
-    def say(self, text: str) -> None:
-        """Change what is written beside the bar."""
-        if self._progress is not None:
-            self._progress.update(self._task, description=text)
+        elif self._shows and self.seconds > BEGINS_AFTER_S:
+            self._progress = _bar(known=self._total is not None)
+            self._task = self._progress.add_task(self._what, total=self._total, items="")
+            self._progress.start()
 
 
 def _bar(*, known: bool) -> "Progress":

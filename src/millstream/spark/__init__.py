@@ -1,0 +1,14 @@
+"""Spark: durable streams as a data source, `format("durable-streams")`, batch and streaming.
+
+    options             what a user may set, for reading and for writing, declared once (option_values: how)
+    offsets             how far a query has read: positions by stream, as Spark keeps them
+    planning            pure: from two offsets to ranges, from ranges to partitions
+    lookups             what the driver asks a server: tails, listings, where a range can be cut
+    following           the driver's side of a streaming query: what is new, how much to admit
+    splitting           pure: messages out of a JSON array that arrives in pieces
+    answers, ranges     the executor's side: one answer, and exactly the rows of one range
+    batches             rows as Arrow record batches
+    readers, source     what Spark calls
+
+Spark pickles readers to its executors, so they hold options and nothing that is open.
+"""

@@ -1,0 +1,180 @@
+"""Lookups: what a query asks a server besides content.
+
+Every method is one request or a few, with the client's retries. A stream that is not there raises
+the client's own errors; whether that loses data is for the caller to say.
+"""
+
+from collections.abc import Iterator
+from urllib.parse import quote, urlsplit
+
+import msgspec
+
+from millstream.client import errors
+from millstream.client.driving import prepared, run
+from millstream.client.endpoints import Ask, Endpoint
+from millstream.client.exchanges import Terms, exchange, flag, next_offset, refusal, text
+from millstream.client.retry import Retry
+from millstream.client.sockets import shared_client
+from millstream.client.transport import Answer, Download
+from millstream.protocol import headers
+from millstream.protocol.content import DEFAULT_TYPE, Kind, kind_of
+from millstream.spark.offsets import BEGINNING
+from millstream.spark.options import ServerOptions
+
+_ZERO = "0000000000000000_0000000000000000"
+_PAGE = 1000
+_CHARACTER_BYTES = 4
+
+
+class Found(msgspec.Struct, frozen=True):
+    """A stream as it is now; `bounded` where its server reads up to a given offset."""
+
+    tail: str
+    closed: bool
+    content_type: str
+    bounded: bool
+
+    @property
+    def kind(self) -> Kind:
+        """Tell how its content is framed."""
+        return kind_of(self.content_type.encode("latin-1"))
+
+
+class NoListingError(errors.MillstreamError):
+    """The server cannot list its streams, so there is nothing to match a pattern against."""
+
+    default_code = "NO_LISTING"
+
+
+class _Listed(msgspec.Struct, rename="camel"):
+    path: str
+    content_type: str
+    tail: str
+    closed: bool
+
+
+class _Page(msgspec.Struct):
+    streams: list[_Listed]
+    cursor: str | None
+
+
+_page = msgspec.json.Decoder(_Page)
+
+
+class Server:
+    """The server of a query, seen from one process."""
+
+    def __init__(self, options: ServerOptions) -> None:
+        self.url = options.url
+        self._headers = dict(options.headers)
+        if options.token is not None:
+            self._headers["Authorization"] = f"Bearer {options.token}"
+        self.terms = Terms(Retry(max_attempts=options.retries + 1), options.timeout)
+
+    def endpoint(self, stream: str) -> Endpoint:
+        """Give where a stream is."""
+        return Endpoint(f"{self.url}/{quote(stream)}", self._headers)
+
+    def look(self, stream: str) -> Found:
+        """See where a stream ends now, and whether it is closed."""
+        answer = self._head(stream)
+        extensions = answer.headers.get(headers.MILLSTREAM_EXTENSIONS, b"")
+        return Found(
+            tail=next_offset(answer, self.endpoint(stream).url),
+            closed=flag(answer, headers.STREAM_CLOSED),
+            content_type=_content_type(answer),
+            bounded=b"until" in (word.strip() for word in extensions.split(b",")),
+        )
+
+    def matching(self, pattern: str) -> dict[str, Found]:
+        """List the streams below `url` whose names match a glob, as they are now."""
+        base = urlsplit(self.url).path
+        found = {}
+        for listed in self._listed(f"{base}/{pattern}"):
+            if listed.path.startswith(f"{base}/"):
+                name = listed.path[len(base) + 1 :]
+                found[name] = Found(listed.tail, listed.closed, listed.content_type, bounded=True)
+        return found
+
+    def beginning(self, stream: str, *, bounded: bool) -> str:
+        """Give the offset of a stream's first byte."""
+        if not bounded:
+            return BEGINNING
+        return next_offset(self._head(stream, offset=BEGINNING, until=_ZERO), self.endpoint(stream).url)
+
+    def step(self, stream: str, start: str, until: str, limit: int) -> str:
+        """Say where a read of about `limit` bytes would end; never inside a character of text."""
+        answer = self._head(stream, offset=start, until=until, limit=str(limit))
+        reached = next_offset(answer, self.endpoint(stream).url)
+        if kind_of(_content_type(answer).encode("latin-1")) is Kind.TEXT and reached != until:
+            cut = self._rest_of_character(stream, reached)
+            if cut:
+                answer = self._head(stream, offset=reached, until=until, limit=str(cut))
+                reached = next_offset(answer, self.endpoint(stream).url)
+        return reached
+
+    def check(self, stream: str, offset: str) -> None:
+        """Make sure that a stream can be read from an offset."""
+        params = (("limit", "1"), ("offset", offset))
+        self._send(self.endpoint(stream), Ask(b"HEAD", params=params, timeout_s=self.terms.timeout_s))
+
+    def wait(self, stream: str, offset: str, seconds: float) -> None:
+        """Wait until something happens after an offset, for so long at most."""
+        params = (("limit", "1"), ("live", "long-poll"), ("offset", offset))
+        ask = Ask(b"GET", params=params, timeout_s=seconds)
+        try:
+            with_head = shared_client().open(prepared(self.endpoint(stream), ask))
+        except errors.TransportError as error:
+            if error.code != "TIMEOUT":
+                raise
+        else:
+            with_head.close()
+
+    def open(self, stream: str, params: tuple[tuple[str, str], ...]) -> Download:
+        """Begin to read; the caller looks at the status and closes what it gets."""
+        return shared_client().open(prepared(self.endpoint(stream), self.ask(params)))
+
+    def ask(self, params: tuple[tuple[str, str], ...]) -> Ask:
+        """Write down a read."""
+        return Ask(b"GET", params=params, timeout_s=self.terms.timeout_s)
+
+    def _rest_of_character(self, stream: str, offset: str) -> int:
+        """Count the bytes at an offset that belong to a character which began before it."""
+        params = (("limit", str(_CHARACTER_BYTES)), ("offset", offset))
+        answer = self._send(self.endpoint(stream), self.ask(params))
+        body = answer.body[: _CHARACTER_BYTES - 1]
+        return len(body) - len(body.lstrip(bytes(range(0x80, 0xC0))))
+
+    def _listed(self, glob: str) -> Iterator[_Listed]:
+        endpoint = Endpoint(f"{self.url}/__ds/streams", self._headers)
+        cursor: str | None = None
+        while True:
+            params = [("glob", glob), ("limit", str(_PAGE))]
+            if cursor is not None:
+                params.append(("cursor", cursor))
+            try:
+                page = _page.decode(self._send(endpoint, self.ask(tuple(params))).body)
+            except (errors.StreamNotFoundError, msgspec.MsgspecError):
+                raise NoListingError(
+                    "pattern needs a server that lists its streams, and url to be its base; "
+                    "name the streams with the option streams instead",
+                    url=endpoint.url,
+                ) from None
+            yield from page.streams
+            cursor = page.cursor
+            if cursor is None:
+                return
+
+    def _head(self, stream: str, **params: str) -> Answer:
+        ask = Ask(b"HEAD", params=tuple(params.items()), timeout_s=self.terms.timeout_s)
+        return self._send(self.endpoint(stream), ask)
+
+    def _send(self, endpoint: Endpoint, ask: Ask) -> Answer:
+        answer = run(shared_client(), exchange(endpoint, ask, self.terms, safe=True))
+        if answer.status != 200:
+            raise refusal(endpoint, ask, answer, self.terms)
+        return answer
+
+
+def _content_type(answer: Answer) -> str:
+    return text(answer, headers.CONTENT_TYPE) or DEFAULT_TYPE.decode()

@@ -1,0 +1,88 @@
+"""Offsets of a query: how far each stream has been read, as Spark keeps it in a checkpoint.
+
+        {"chat/1": {"offset": "0000000000000000_0000000000000042"},
+         "chat/2": {"offset": "0000000000000000_0000000000000017", "closed": true},
+         "other":  {"offset": "1f_3", "skip": 2, "total": 40}}
+
+On a server that reads up to a given offset (`until`) the offset says it all. Elsewhere a range is
+exact by counting: `skip` units were read after `offset`, `total` since the query began; units are
+messages of JSON and bytes of anything else. Two totals tell how much lies between two positions,
+however the stream has grown since.
+
+An offset is the server's word and opaque, but millstream's counts bytes: where both ends of a range
+have its form, the range's size is known without asking, and so is every row's own offset.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+BEGINNING = "-1"
+
+_BYTES_OFFSET = re.compile(r"(\d{16})_(\d{16})")
+_AFTER = re.compile(r"(.+)\+(\d{1,16})")
+
+
+class Position(msgspec.Struct, frozen=True, omit_defaults=True):
+    """How far a stream has been read. `total` is None where offsets alone are exact."""
+
+    offset: str
+    skip: int = 0
+    total: int | None = None
+    closed: bool = False
+
+    def same_place(self, other: "Position") -> bool:
+        """Tell whether nothing lies between two positions."""
+        return (self.offset, self.skip) == (other.offset, other.skip)
+
+
+Positions = Mapping[str, Position]
+
+
+class CheckpointError(ValueError):
+    """What Spark handed back is no offset of this source."""
+
+
+def encode(positions: Positions) -> dict[str, Any]:
+    """Write positions for Spark, which compares them as text."""
+    return {name: msgspec.to_builtins(positions[name]) for name in sorted(positions)}
+
+
+def decode(written: Mapping[str, Any]) -> dict[str, Position]:
+    """Read what `encode` wrote."""
+    try:
+        return msgspec.convert(dict(written), dict[str, Position])
+    except msgspec.ValidationError as error:
+        raise CheckpointError(
+            f"the checkpoint was not written by this source ({error}); start the query with another one"
+        ) from None
+
+
+def parse(text: str, *, counted: bool) -> Position:
+    """Read an offset that a user gives: a server's, or one of the column `offset` (`...+2`)."""
+    match = _AFTER.fullmatch(text)
+    offset, skip = (match[1], int(match[2])) if match else (text, 0)
+    return Position(offset, skip, 0 if counted else None)
+
+
+def byte_count(offset: str) -> tuple[str, int] | None:
+    """Read an offset that counts bytes, as its generation and their number."""
+    match = _BYTES_OFFSET.fullmatch(offset)
+    return (match[1], int(match[2])) if match else None
+
+
+def bytes_between(start: str, end: str) -> int | None:
+    """Say how many bytes two offsets are apart, None when they do not tell."""
+    first, last = byte_count(start), byte_count(end)
+    if first is None or last is None or first[0] != last[0]:
+        return None
+    return last[1] - first[1]
+
+
+def advance(offset: str, count: int) -> str:
+    """Go on by some bytes from an offset that counts them."""
+    found = byte_count(offset)
+    assert found is not None, offset
+    return f"{found[0]}_{found[1] + count:016d}"

@@ -1,0 +1,146 @@
+"""Values of options: from the text that Spark hands over to what it means.
+
+Each function reads one kind of value, or raises `Problem` with what is wrong and what to do.
+"""
+
+import json
+import re
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import urlsplit
+
+EARLIEST = "earliest"
+LATEST = "latest"
+
+Offsets = str | dict[str, str]
+"""`earliest`, `latest`, or an offset for each stream."""
+
+_SPELT = {"-1": EARLIEST, "now": LATEST}
+_SIZE = re.compile(r"(\d+)\s*([kmgt]?)(?:i?b)?", re.IGNORECASE)
+_SCALE = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
+
+
+class Problem(Exception):
+    """What is wrong with a value, before it is known whose it is."""
+
+
+def text(value: str) -> str:
+    """Read text that is not empty."""
+    if not value.strip():
+        raise Problem("is empty; give a value or leave it out")
+    return value
+
+
+def flag(value: str) -> bool:
+    """Read true or false."""
+    known = {"true": True, "false": False}
+    if value.strip().lower() not in known:
+        raise Problem(f"{value!r} is neither true nor false")
+    return known[value.strip().lower()]
+
+
+def count(value: str) -> int:
+    """Read a whole number from 1 on."""
+    if not value.strip().isdecimal() or int(value) < 1:
+        raise Problem(f"{value!r} is not a count; give a whole number from 1 on")
+    return int(value)
+
+
+def number(value: str) -> int:
+    """Read a whole number from 0 on."""
+    if not value.strip().isdecimal():
+        raise Problem(f"{value!r} is not a whole number; give one from 0 on")
+    return int(value)
+
+
+def size(value: str) -> int:
+    """Read a number of bytes."""
+    match = _SIZE.fullmatch(value.strip())
+    if match is None or int(match[1]) < 1:
+        raise Problem(f"{value!r} is not a size; give bytes, such as 1048576, 1024k or 64m")
+    return int(match[1]) * _SCALE[match[2].lower()]
+
+
+def seconds(value: str) -> float:
+    """Read a time."""
+    try:
+        seconds = float(value)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds < float("inf"):
+        raise Problem(f"{value!r} is not a time; give seconds, such as 30 or 2.5")
+    return seconds
+
+
+def url(value: str) -> str:
+    """Read a server's URL."""
+    parts = urlsplit(value.strip())
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise Problem(f"{value!r} is not a URL; give the server's, such as http://127.0.0.1:4437")
+    if parts.query or parts.fragment:
+        raise Problem(f"{value!r} has a query or a fragment; give the part before it")
+    return value.strip().rstrip("/")
+
+
+def names(value: str) -> tuple[str, ...]:
+    """Read names of streams."""
+    if value.lstrip().startswith("["):
+        names = _parse_json(value)
+        if not all(isinstance(name, str) for name in names):
+            raise Problem(f"{value!r} holds something other than text; give an array of names")
+    else:
+        names = value.split(",")
+    cleaned = tuple(dict.fromkeys(stream_name(name) for name in names))
+    if not cleaned or "" in cleaned:
+        raise Problem(f"{value!r} has an empty name; give names like chat/1,chat/2, or a JSON array of them")
+    return cleaned
+
+
+def pattern(value: str) -> str:
+    """Read a glob, or one name."""
+    return stream_name(text(value))
+
+
+def headers(value: str) -> tuple[tuple[str, str], ...]:
+    """Read headers."""
+    found = _parse_json(value)
+    if not isinstance(found, dict) or not all(isinstance(one, str) for one in found.values()):
+        raise Problem('is not an object of text; give JSON such as {"X-Tenant": "blue"}')
+    if any("\n" in text or "\r" in text for pair in found.items() for text in pair):
+        raise Problem("has a line break in a header; remove it")
+    return tuple(found.items())
+
+
+def offsets(value: str) -> Offsets:
+    """Read where to begin or to end."""
+    if value.strip().lower() in (EARLIEST, LATEST):
+        return value.strip().lower()
+    if not value.lstrip().startswith("{"):
+        raise Problem(f'{value!r} is not earliest, latest or JSON such as {{"chat/1": "earliest"}}')
+    found = _parse_json(value)
+    if not all(isinstance(one, str) and one for one in found.values()):
+        raise Problem("holds something other than text; give each stream an offset, earliest or latest")
+    return {stream_name(name): _SPELT.get(offset, offset) for name, offset in found.items()}
+
+
+def choice(*choices: str) -> Callable[[str], str]:
+    """Make what reads one of a few words."""
+
+    def parse(value: str) -> str:
+        if value.strip().lower() not in choices:
+            raise Problem(f"{value!r} is not one of {', '.join(choices)}")
+        return value.strip().lower()
+
+    return parse
+
+
+def _parse_json(value: str) -> Any:
+    try:
+        return json.loads(value)
+    except ValueError as error:
+        raise Problem(f"is not JSON ({error}); check its quotes and brackets") from None
+
+
+def stream_name(name: str) -> str:
+    """Give a stream's name as it stands in the column `stream`: its path below `url`."""
+    return name.strip().lstrip("/")

@@ -1,0 +1,248 @@
+"""Options of `format("durable-streams")`, for reading and writing, declared once.
+
+Spark hands over text and ignores case. Everything is checked here, before a query starts; an error
+names the option, what was wrong with it, and what to do.
+"""
+
+import dataclasses
+import difflib
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar
+
+from millstream.spark import option_values as values
+from millstream.spark.option_values import EARLIEST, LATEST, Offsets
+
+T = TypeVar("T")
+
+
+class OptionError(ValueError):
+    """An option is missing, misspelt or has a value that makes no sense."""
+
+    def __init__(self, name: str, problem: str) -> None:
+        super().__init__(name, problem)  # both, so that it can be pickled
+        self.option = name
+
+    def __str__(self) -> str:
+        return "option {}: {}".format(*self.args)
+
+
+@dataclasses.dataclass(frozen=True)
+class Option:
+    """What is known of one option; `shown` is its default, in words."""
+
+    name: str
+    help: str
+    shown: str
+    parse: Callable[[str], Any]
+
+
+def _option(parse: Callable[[str], T], help: str, default: Any = None, shown: str = "") -> Any:
+    return dataclasses.field(default=default, metadata={"parse": parse, "help": help, "shown": shown})
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ServerOptions:
+    """Where the streams are, and how to talk to their server."""
+
+    url: str = _option(values.url, "The server's URL.", default="")
+    headers: tuple[tuple[str, str], ...] = _option(
+        values.headers, "Headers for every request, as a JSON object.", default=()
+    )
+    token: str | None = _option(values.text, "Sent as `Authorization: Bearer`.")
+    timeout: float = _option(
+        values.seconds, "How many seconds the server may be silent.", default=30.0, shown="30"
+    )
+    retries: int = _option(
+        values.number,
+        "How often a request that failed for a passing reason is repeated.",
+        default=10,
+        shown="10",
+    )
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(url={self.url!r}, ...)"  # tokens stay out of logs
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, repr=False)
+class SourceOptions(ServerOptions):
+    """What is read, from where to where, and in which portions."""
+
+    streams: tuple[str, ...] = _option(
+        values.names, "Names of streams below `url`: separated by commas, or a JSON array.", default=()
+    )
+    pattern: str | None = _option(
+        values.pattern,
+        "Instead of `streams`, a glob over the server's listing: `*` within a segment, `**` across. "
+        "New streams join a running query.",
+    )
+    starting_offsets: Offsets = _option(  # noqa: RUF009 (a field, declared by a function)
+        values.offsets,
+        "`earliest`, `latest`, or JSON with an offset for each stream. For new queries only.",
+        default=EARLIEST,
+        shown=EARLIEST,
+    )
+    ending_offsets: Offsets = _option(  # noqa: RUF009 (a field, declared by a function)
+        values.offsets, "The same, where to stop. Batch reads only.", default=LATEST, shown=LATEST
+    )
+    max_bytes_per_trigger: int | None = _option(
+        values.size, "About how many bytes a micro-batch holds at most, such as `64m`. Streaming only."
+    )
+    max_rows_per_trigger: int | None = _option(
+        values.count,
+        "How many rows a micro-batch holds at most; the driver counts them by reading. Streaming only.",
+    )
+    partition_bytes: int = _option(
+        values.size,
+        "Larger ranges are split, smaller ones share a partition.",
+        default=16 * 2**20,
+        shown="16m",
+    )
+    min_partitions: int | None = _option(
+        values.count, "Split further, until there are about this many partitions."
+    )
+    fail_on_data_loss: bool = _option(
+        values.flag,
+        "When content is gone before it was read: fail, or go on with a warning.",
+        default=True,
+        shown="true",
+    )
+    until_closed: bool = _option(
+        values.flag,
+        "End the query once every stream is closed and read. Needs `trigger(availableNow=True)`.",
+        default=False,
+        shown="false",
+    )
+    value_type: str | None = _option(
+        values.choice("string", "binary"),
+        "The type of the column `value`.",
+        shown="`string` if all streams are text or JSON",
+    )
+    include_closed: bool = _option(
+        values.flag,
+        "Add a column `closed`, and one last row, with a null value, for each stream that ends.",
+        default=False,
+        shown="false",
+    )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, repr=False)
+class SinkOptions(ServerOptions):
+    """Where rows go, and how they are made to arrive once."""
+
+    stream: str | None = _option(
+        values.pattern, "The stream that all rows go to. Without it, a column `stream` names each row's."
+    )
+    create_missing: bool = _option(
+        values.flag, "Create streams that are not there.", default=True, shown="true"
+    )
+    content_type: str = _option(
+        values.text, "The type of created streams.", default="application/json", shown="application/json"
+    )
+    close_on_end: bool = _option(
+        values.flag, "Close the streams once a finite query has ended.", default=False, shown="false"
+    )
+    commit: str | None = _option(
+        values.choice("parts", "producer", "driver"),
+        "How a batch is made to count once.",
+        shown="`parts` where the server has them",
+    )
+    order: str = _option(
+        values.choice("sort", "asis"),
+        "With `commit=producer`: sort rows, or trust that a replay gives the same order.",
+        default="sort",
+        shown="sort",
+    )
+    txn_app_id: str | None = _option(values.text, "In `foreachBatch`: an id of the application.")
+    txn_version: int | None = _option(values.number, "In `foreachBatch`: the batch's id.")
+    sink_id: str | None = _option(values.text, "Tells apart several sinks of one query.")
+    idempotency_key: str | None = _option(
+        values.text, "Batch writes: a repeated write with this key changes nothing."
+    )
+
+
+Side = TypeVar("Side", bound=ServerOptions)
+
+
+def declared(side: type[ServerOptions]) -> list[Option]:
+    """List the options of a side, as users write them."""
+    return [
+        Option(_camel(field.name), field.metadata["help"], field.metadata["shown"], field.metadata["parse"])
+        for field in dataclasses.fields(side)
+    ]
+
+
+def source_options(given: Mapping[str, str], *, streaming: bool | None = None) -> SourceOptions:
+    """Check options for reading; `streaming` refuses those of the other way, None does not know yet."""
+    options = _parse(SourceOptions, SinkOptions, given)
+    if bool(options.streams) == bool(options.pattern):
+        if options.streams:
+            raise OptionError("pattern", "comes together with streams; give one of them")
+        raise OptionError("streams", "is missing; name streams with it, or give a pattern")
+    if options.streams:
+        _check_names("startingOffsets", options.starting_offsets, options.streams)
+        _check_names("endingOffsets", options.ending_offsets, options.streams)
+    if streaming is True:
+        _refuse(given, ("endingOffsets",), "is for batch reads; leave it out, a streaming query has no end")
+    elif streaming is False:
+        names = ("maxBytesPerTrigger", "maxRowsPerTrigger", "untilClosed")
+        _refuse(given, names, "is for streaming queries; leave it out, or use readStream")
+    return options
+
+
+def sink_options(given: Mapping[str, str]) -> SinkOptions:
+    """Check options for writing."""
+    return _parse(SinkOptions, SourceOptions, given)
+
+
+def _parse(side: type[Side], other: type[ServerOptions], given: Mapping[str, str]) -> Side:
+    known = {option.name.lower(): (field.name, option) for field, option in _pairs(side)}
+    others = {option.name.lower(): option.name for _, option in _pairs(other)}
+    found: dict[str, Any] = {}
+    for name, value in given.items():
+        lowered = name.lower()
+        if lowered in known:
+            field_name, option = known[lowered]
+            try:
+                found[field_name] = option.parse(str(value))
+            except values.Problem as problem:
+                raise OptionError(option.name, str(problem)) from None
+        else:
+            _refuse_misspelt(name, [option.name for _, option in known.values()], others)
+    if not found.get("url"):
+        raise OptionError("url", "is missing; give the server's, such as http://127.0.0.1:4437")
+    return side(**found)
+
+
+def _refuse_misspelt(name: str, known: Iterable[str], others: Mapping[str, str]) -> None:
+    """Refuse what looks like one of ours. Anything else may be meant for somebody else."""
+    by_lower = {one.lower(): one for one in known}
+    nearest = difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=0.75)
+    hint = f"; did you mean {by_lower[nearest[0]]}?" if nearest else ""
+    if name.lower() in others:
+        raise OptionError(
+            others[name.lower()], f"does not belong to this direction of travel{hint or '; leave it out'}"
+        )
+    if nearest:
+        raise OptionError(name, f"is not known{hint}")
+
+
+def _refuse(given: Mapping[str, str], names: Iterable[str], problem: str) -> None:
+    lowered = {name.lower() for name in given}
+    for name in names:
+        if name.lower() in lowered:
+            raise OptionError(name, problem)
+
+
+def _check_names(option: str, offsets: Offsets, streams: Iterable[str]) -> None:
+    unknown = set(offsets) - set(streams) if isinstance(offsets, dict) else set()
+    if unknown:
+        raise OptionError(option, f"names {min(unknown)!r}, which is not one of streams; add it there")
+
+
+def _pairs(side: type[ServerOptions]) -> list[tuple[Any, Option]]:
+    return list(zip(dataclasses.fields(side), declared(side), strict=True))
+
+
+def _camel(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(word.capitalize() for word in rest)

@@ -1,0 +1,88 @@
+r"""Splitting: messages out of a JSON array that arrives in pieces of any size.
+
+        [{"a":1},{"b":     ->  {"a":1}
+        [2,3]},"x"]        ->  {"b":[2,3]}   "x"
+
+A message keeps its bytes: big integers, key order and inner spacing. What is held is the message
+that has not ended yet, so memory is bounded by the largest message and the largest piece.
+"""
+
+import re
+
+_TOKEN = re.compile(rb'"(?:[^"\\]++|\\.)*+"|["\[\]{},]', re.DOTALL)
+_OPENING = frozenset((b"[", b"{"))
+_CLOSING = frozenset((b"]", b"}"))
+_SPACE = b" \t\r\n"
+
+
+class NotAnArrayError(ValueError):
+    """The body is not the JSON array that it should be."""
+
+
+class ArraySplitter:
+    """Take pieces of one JSON array, give its elements."""
+
+    def __init__(self) -> None:
+        self._held = b""
+        self._scanned = 0  # how much of what is held has been looked at
+        self._depth = 0
+        self._begins = 0  # where the current element begins
+        self._wait_for = 0  # look again when so much is held: no long string is looked at too often
+        self.ended = False
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """Take bytes, give the elements that they complete."""
+        self._held += data
+        if len(self._held) < self._wait_for:
+            return []
+        found: list[bytes] = []
+        held = self._held
+        position = self._scanned
+        for token in _TOKEN.finditer(held, self._scanned):
+            text = token[0]
+            position = token.end()
+            if text == b",":
+                if self._depth == 1:
+                    self._take(held[self._begins : token.start()], found)
+                    self._begins = position
+            elif text in _OPENING:
+                self._depth += 1
+                if self._depth == 1:
+                    self._begins = position
+            elif text in _CLOSING:
+                self._depth -= 1
+                if self._depth == 0:
+                    last = held[self._begins : token.start()].strip(_SPACE)
+                    if last:
+                        found.append(last)
+                    self.ended = True
+                    self._begins = position
+            elif text == b'"':  # a string that has not ended
+                position = token.start()
+                break
+        else:
+            position = len(held)
+        self._keep(held, position)
+        return found
+
+    def _keep(self, held: bytes, position: int) -> None:
+        start = self._begins if self._depth else 0
+        self._held = held[start:] if not self.ended else b""
+        self._begins = 0
+        self._scanned = max(0, position - start)
+        unfinished = len(self._held) - self._scanned
+        self._wait_for = len(self._held) + unfinished if not self.ended else 0
+
+    def _take(self, element: bytes, found: list[bytes]) -> None:
+        element = element.strip(_SPACE)
+        if not element:
+            raise NotAnArrayError("an element is missing")
+        found.append(element)
+
+    def end(self) -> list[bytes]:
+        """Say that the body is complete, and give what was still held back."""
+        self._wait_for = 0
+        found = self.feed(b"")
+        if not self.ended:
+            raise NotAnArrayError("it ends too early")
+        return found

@@ -1,0 +1,5 @@
+"""Lets Spark find `format("durable-streams")`: it imports every module named `pyspark_*`."""
+
+from millstream.spark.source import DurableStreamsSource as DefaultSource
+
+__all__ = ["DefaultSource"]

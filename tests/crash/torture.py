@@ -80,6 +80,12 @@ def _kills(scratch: Path, scale: float) -> str:
     return f"{total} kills: 0 lost, 0 doubled, 0 gaps, no offset used twice ({summaries[-1]})"
 
 
+def _histories(scratch: Path, scale: float) -> str:
+    from histories.histories import check_histories
+
+    return check_histories(scratch, range(max(1, round(200 * scale))), clients=8, steps=200, progress=True)
+
+
 def _power(kind: str, cuts: int) -> Callable[[Path, float], str]:
     def ordeal(scratch: Path, scale: float) -> str:
         from crash.power import power_cuts, why_not
@@ -124,6 +130,7 @@ ORDEALS: dict[str, Callable[[Path, float], str]] = {
     "faults": _tests("test_faults.py"),
     "failpoints": _tests("test_kills.py"),
     "races": _races,
+    "histories": _histories,
     "kills": _kills,
     "power-ext4": _power("ext4", 500),
     "power-xfs": _power("xfs", 100),

@@ -14,6 +14,7 @@ from typing import TypeVar
 
 import msgspec
 
+from crash.folders import abandon
 from millstream.protocol import json_frames
 from millstream.protocol.expiry import FOREVER, Lifetime
 from millstream.protocol.offsets import START
@@ -80,6 +81,12 @@ class Engine:
         if self.survives_restart:
             self._runner.run(self.store.close())
             self._start()
+
+    def crash(self) -> None:
+        """Let go of the engine as a killed process does, and open what it left."""
+        if isinstance(self.store, FolderStore):
+            abandon(self.store)
+            self.restart()
 
     def wait(self, decision: Eventually[T]) -> T:
         return self._runner.run(settled(decision))

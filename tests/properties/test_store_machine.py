@@ -227,6 +227,10 @@ class StoreMachine(RuleBasedStateMachine):
     def restart(self) -> None:
         self.engine.restart()
 
+    @rule()
+    def crash(self) -> None:
+        self.engine.crash()
+
     # -- What always holds -----------------------------------------------------------------------
 
     @invariant()

@@ -8,7 +8,10 @@ from millstream.client.errors import (
     BadRequestError,
     ContentTypeMismatchError,
     MillstreamError,
+    NotSupportedError,
     ParseError,
+    PartConflictError,
+    PartMissingError,
     PayloadTooLargeError,
     ProducerStoppedError,
     RateLimitedError,
@@ -35,6 +38,7 @@ from millstream.client.models import (
 from millstream.client.retry import Retry
 from millstream.client.sockets import HttpClient
 from millstream.client.sync import DurableStream, stream
+from millstream.client.sync_parts import Multipart
 from millstream.client.sync_producer import IdempotentProducer
 from millstream.client.sync_responses import StreamResponse, Subscription
 
@@ -51,7 +55,11 @@ __all__ = [
     "IdempotentProducer",
     "JsonBatch",
     "MillstreamError",
+    "Multipart",
+    "NotSupportedError",
     "ParseError",
+    "PartConflictError",
+    "PartMissingError",
     "PayloadTooLargeError",
     "ProducerStamp",
     "ProducerStoppedError",

@@ -1,6 +1,7 @@
 """The async client: the names of `millstream`, awaited."""
 
 from millstream.client.aio import DurableStream, stream
+from millstream.client.aio_parts import Multipart
 from millstream.client.aio_producer import IdempotentProducer
 from millstream.client.aio_responses import StreamResponse, Subscription
 from millstream.client.aio_sockets import HttpClient
@@ -9,7 +10,10 @@ from millstream.client.errors import (
     BadRequestError,
     ContentTypeMismatchError,
     MillstreamError,
+    NotSupportedError,
     ParseError,
+    PartConflictError,
+    PartMissingError,
     PayloadTooLargeError,
     ProducerStoppedError,
     RateLimitedError,
@@ -48,7 +52,11 @@ __all__ = [
     "IdempotentProducer",
     "JsonBatch",
     "MillstreamError",
+    "Multipart",
+    "NotSupportedError",
     "ParseError",
+    "PartConflictError",
+    "PartMissingError",
     "PayloadTooLargeError",
     "ProducerStamp",
     "ProducerStoppedError",

@@ -7,20 +7,23 @@ import millstream
 import millstream.aio
 
 ERRORS = {
-    "AlreadyConsumedError", "BadRequestError", "ContentTypeMismatchError", "MillstreamError", "ParseError",
+    "AlreadyConsumedError", "BadRequestError", "ContentTypeMismatchError", "MillstreamError",
+    "NotSupportedError", "ParseError", "PartConflictError", "PartMissingError",
     "PayloadTooLargeError", "ProducerStoppedError", "RateLimitedError", "SequenceConflictError",
     "SequenceGapError", "StaleEpochError", "StreamClosedError", "StreamExistsError", "StreamGoneError",
     "StreamNotFoundError", "TransportError", "UnauthorizedError", "UnexpectedStatusError",
 }  # fmt: skip
 NAMES = ERRORS | {
     "AppendResult", "ByteChunk", "CloseResult", "DurableStream", "HeadResult", "HttpClient",
-    "IdempotentProducer", "JsonBatch", "ProducerStamp", "Retry", "StreamResponse", "Subscription",
-    "TextChunk", "stream",
+    "IdempotentProducer", "JsonBatch", "Multipart", "ProducerStamp", "Retry", "StreamResponse",
+    "Subscription", "TextChunk", "stream",
 }  # fmt: skip
 MEMBERS = {
     "DurableStream": {
-        "append", "append_all", "close", "connect", "create", "delete", "fork", "head", "stream",
+        "append", "append_all", "close", "commit_parts", "connect", "create", "delete", "drop_part", "fork",
+        "head", "multipart", "stage_part", "stream",
     },
+    "Multipart": {"abort", "commit", "write", "write_all"},
     "StreamResponse": {
         "cancel", "content_type", "cursor", "headers", "iter_byte_chunks", "iter_bytes", "iter_json",
         "iter_json_batches", "iter_text", "iter_text_chunks", "live", "offset", "read_bytes", "read_json",
@@ -38,7 +41,7 @@ FIELDS = {
     "AppendResult": ("next_offset", "stream_closed", "duplicate"),
     "HeadResult": (
         "content_type", "offset", "etag", "cache_control", "ttl_seconds", "expires_at",
-        "stream_closed", "exists",
+        "stream_closed", "exists", "extensions",
     ),
     "JsonBatch": ("items", "offset", "up_to_date", "cursor", "stream_closed"),
     "ByteChunk": ("data", "offset", "up_to_date", "cursor", "stream_closed"),
@@ -62,6 +65,11 @@ OPTIONS = {
     "DurableStream.append": ("self", "data", "seq", "producer"),
     "DurableStream.stream": ("self", "offset", "live", "cursor", "on_error"),
     "DurableStream.fork": ("self", "target", "offset", "sub_offset", "ttl_seconds", "expires_at"),
+    "DurableStream.multipart": ("self", "part_bytes"),
+    "DurableStream.stage_part": ("self", "id", "data"),
+    "DurableStream.commit_parts": ("self", "ids", "seq", "producer", "close"),
+    "DurableStream.drop_part": ("self", "id"),
+    "Multipart.commit": ("self", "seq", "producer", "close"),
     "IdempotentProducer.close": ("self", "final"),
 }  # fmt: skip
 

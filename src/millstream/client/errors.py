@@ -8,6 +8,8 @@
     |-- SequenceConflictError     409   `Stream-Seq` did not rise
     |-- SequenceGapError          409   producer: appends are missing; `expected`, `received`
     |-- ContentTypeMismatchError  409   append with another content type
+    |-- PartMissingError          409   commit of a part that is not staged (any more)
+    |-- PartConflictError         409   the part's id is used for other bytes
     |-- StaleEpochError           403   producer: a newer session took over; `current_epoch`
     |-- UnauthorizedError         401, 403
     |-- BadRequestError           400
@@ -15,6 +17,7 @@
     |-- RateLimitedError          429   `retry_after`, in seconds
     |-- UnexpectedStatusError           any other answer, 5xx included
     |-- TransportError                  no answer; `unsent` when nothing can have reached the server
+    |-- NotSupportedError               the server lacks the extension that was asked for
     |-- ParseError                      an answer that breaks the protocol, or JSON that is none
     |-- AlreadyConsumedError            a response is read once
     `-- ProducerStoppedError            a producer that was closed, detached or has failed
@@ -122,6 +125,18 @@ class ContentTypeMismatchError(MillstreamError):
     default_code, default_status = "CONTENT_TYPE_MISMATCH", 409
 
 
+class PartMissingError(MillstreamError):
+    """A part to commit was not staged, or is committed, dropped or expired; nothing was appended."""
+
+    default_code, default_status = "PART_MISSING", 409
+
+
+class PartConflictError(MillstreamError):
+    """The part's id is used for other bytes."""
+
+    default_code, default_status = "PART_CONFLICT", 409
+
+
 class StaleEpochError(MillstreamError):
     """A newer session of this producer has taken over."""
 
@@ -181,6 +196,12 @@ class TransportError(MillstreamError):
     ) -> None:
         super().__init__(message, url=url, code=code)
         self.unsent = unsent
+
+
+class NotSupportedError(MillstreamError):
+    """The server lacks the extension of the protocol that was asked for."""
+
+    default_code = "NOT_SUPPORTED"
 
 
 class ParseError(MillstreamError):

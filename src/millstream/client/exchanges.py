@@ -172,13 +172,20 @@ def refusal(endpoint: Endpoint, ask: Ask, answer: Answer, terms: Terms) -> error
         case 410:
             return errors.StreamGoneError(f"No longer there{because}", url=url, code=code)
         case 413:
-            return errors.PayloadTooLargeError("The append is too large for the server", url=url)
+            message = f"The append is too large for the server{because}"
+            return errors.PayloadTooLargeError(message, url=url, code=code)
         case 429:
             wait_s = retry.retry_after_s(answer, terms.chance)
             return errors.RateLimitedError("Too many requests", url=url, retry_after=wait_s)
     return errors.UnexpectedStatusError(
         f"The server answered {status}{because}", url=url, status=status, code=code
     )
+
+
+_PART_ERRORS: dict[str, type[errors.MillstreamError]] = {
+    "PART_MISSING": errors.PartMissingError,
+    "PART_CONFLICT": errors.PartConflictError,
+}
 
 
 def _conflict(url: str, ask: Ask, answer: Answer, problem: _Problem, because: str) -> errors.MillstreamError:
@@ -190,6 +197,8 @@ def _conflict(url: str, ask: Ask, answer: Answer, problem: _Problem, because: st
         received = number(found, headers.PRODUCER_RECEIVED_SEQ, url)
         message = f"The producer's append {received} came before {expected}"
         return errors.SequenceGapError(message, url=url, expected=expected, received=received)
+    if problem.code in _PART_ERRORS:
+        return _PART_ERRORS[problem.code](f"The parts do not fit{because}", url=url)
     if ask.method == b"PUT":
         message = f"The path is taken by another stream{because}"
         return errors.StreamExistsError(message, url=url, code=problem.code or None)

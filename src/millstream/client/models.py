@@ -50,10 +50,12 @@ class AppendResult(msgspec.Struct, frozen=True):
 
 
 class HeadResult(msgspec.Struct, frozen=True):
-    """What is known of a stream without reading it.
+    """What is known of a stream without reading it, and the extensions that its server has.
 
     >>> log.head().content_type, log.head().stream_closed
     ('application/json', False)
+    >>> "parts" in log.head().extensions
+    True
     """
 
     content_type: str | None = None
@@ -64,6 +66,7 @@ class HeadResult(msgspec.Struct, frozen=True):
     expires_at: str | None = None
     stream_closed: bool = False
     exists: Literal[True] = True
+    extensions: tuple[str, ...] = ()
 
 
 class JsonBatch(msgspec.Struct, Generic[T], frozen=True):

@@ -22,9 +22,11 @@ from millstream.client.models import (
     ParamsLike,
     ProducerStamp,
 )
+from millstream.client.parts import PART_BYTES, Draft, Parts
 from millstream.client.reading import Memory, Reader
 from millstream.client.retry import DEFAULT, Retry
 from millstream.client.sockets import shared_client
+from millstream.client.sync_parts import Multipart
 from millstream.client.sync_responses import StreamResponse
 from millstream.client.transport import Transport
 
@@ -107,6 +109,7 @@ class DurableStream:
         self._terms = Terms(retry, timeout)
         self._transport = client or shared_client()
         self._memory = Memory()
+        self._parts = Parts(self._endpoint, self._terms)
         self._lock = threading.Lock()
         self._queue: AppendQueue[_Waiter] = AppendQueue()
 
@@ -263,6 +266,43 @@ class DurableStream:
             retry=self._terms.retry,
             client=self._transport,
         )
+
+    def multipart(self, *, part_bytes: int = PART_BYTES) -> Multipart:
+        """Begin an append of any size that becomes visible at once, at the end of a `with` block.
+
+        Messages travel in parts of about `part_bytes`, so an append may be larger than a request.
+        """
+        return Multipart(self._transport, Draft(self._parts, part_bytes))
+
+    def stage_part(self, id: str, data: Any) -> None:
+        """Keep a part on the server, invisibly, for `commit_parts` by whoever decides.
+
+        `id` is yours: 1 to 200 letters, digits, dots, dashes, underscores or tildes. On a JSON stream
+        a list holds messages. The same bytes again are fine, other bytes raise `PartConflictError`.
+        What is not committed within a day is dropped.
+        """
+        run(self._transport, self._parts.stage(id, data))
+
+    def commit_parts(
+        self,
+        ids: Iterable[str],
+        *,
+        seq: str | None = None,
+        producer: ProducerStamp | None = None,
+        close: bool = False,
+    ) -> AppendResult:
+        """Append parts in this order, all of them in one atomic change, or none.
+
+        With a producer's stamp it is safe to repeat, and is repeated when the connection breaks: the
+        first commit wins, and any other with the same stamp is a `duplicate`. A part that is missing
+        raises `PartMissingError`.
+        """
+        plan = self._parts.commit(list(ids), seq=seq, stamp=producer, closes=close)
+        return run(self._transport, plan)
+
+    def drop_part(self, id: str) -> None:
+        """Drop a part that will not be committed; one that is not there is fine."""
+        run(self._transport, self._parts.drop(id))
 
     def stream(
         self,

@@ -80,7 +80,13 @@ def head(endpoint: Endpoint, terms: Terms) -> Plan[HeadResult]:
         ttl_seconds=number(answer.headers, headers.STREAM_TTL, endpoint.url) if has_ttl else None,
         expires_at=text(answer, headers.STREAM_EXPIRES_AT),
         stream_closed=flag(answer, headers.STREAM_CLOSED),
+        extensions=_extensions(answer),
     )
+
+
+def _extensions(answer: Answer) -> tuple[str, ...]:
+    named = text(answer, headers.MILLSTREAM_EXTENSIONS) or ""
+    return tuple(name.strip() for name in named.split(",") if name.strip())
 
 
 def delete(endpoint: Endpoint, terms: Terms) -> Plan[None]:

@@ -6,6 +6,7 @@ import httpx
 import pytest
 
 import millstream
+from client.conftest import reference
 from client.faulty_proxy import Fault, FaultyProxy, Request
 from millstream import (
     NotSupportedError,
@@ -179,17 +180,19 @@ def test_a_commit_whose_answer_is_lost(shell: Any, server: Server, url: str) -> 
     assert contents(url) == [1, 2]
 
 
-def test_a_server_without_parts_is_not_written_to(shell: Any, any_url: str) -> None:
-    log = shell.DurableStream.create(any_url, content_type="text/plain")
-    if "parts" in log.head().extensions:
-        pytest.skip("this server has parts")
-    for attempt in (
-        lambda: log.stage_part("a", "x"),
-        lambda: log.commit_parts(["a"]),
-        lambda: log.drop_part("a"),
-    ):
-        with pytest.raises(NotSupportedError, match="no multipart appends"):
-            attempt()
-    with pytest.raises(NotSupportedError), log.multipart() as batch:
-        batch.write("x")
-    assert httpx.get(any_url).content == b""
+@pytest.mark.node
+def test_a_server_without_parts_is_not_written_to(shell: Any) -> None:
+    with reference() as server:
+        url = f"{server.url}/v1/stream/plain"
+        log = shell.DurableStream.create(url, content_type="text/plain")
+        assert log.head().extensions == ()
+        for attempt in (
+            lambda: log.stage_part("a", "x"),
+            lambda: log.commit_parts(["a"]),
+            lambda: log.drop_part("a"),
+        ):
+            with pytest.raises(NotSupportedError, match="no multipart appends"):
+                attempt()
+        with pytest.raises(NotSupportedError), log.multipart() as batch:
+            batch.write("x")
+        assert httpx.get(url).content == b""

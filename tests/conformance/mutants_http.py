@@ -213,6 +213,47 @@ def missing_parts_are_skipped(ask: Ask, send: Send) -> Reply:
     return send(ask)
 
 
+@mutant("X3", needs=("parts",))
+def deleted_parts_stay(ask: Ask, send: Send) -> Reply:
+    """A part that was taken back can be committed."""
+    if ask.method == "DELETE" and ask.param("part"):
+        return send(ask.copy(method="OPTIONS"))
+    return send(ask)
+
+
+@mutant("X3", needs=("parts",))
+def used_ids_take_other_bytes(ask: Ask, send: Send) -> Reply:
+    """Other bytes under a used id are taken for the same."""
+    reply = send(ask)
+    if ask.param("part") and reply.status == 409 and b"PART_CONFLICT" in reply.body:
+        reply.status, reply.body = 204, b""
+    return reply
+
+
+@mutant("X3", "R4", needs=("parts",))
+def commits_need_their_parts_before_they_are_duplicates(ask: Ask, send: Send) -> Reply:
+    """A repeated commit finds its parts gone."""
+    reply = send(ask)
+    if ask.param("parts") == "commit" and reply.status == 204 and reply.has("Producer-Seq"):
+        reply.status, reply.body = 409, b'{"code":"PART_MISSING"}'
+    return reply
+
+
+@mutant("X3", "A4", needs=("parts",))
+def commits_do_not_close(ask: Ask, send: Send) -> Reply:
+    """Stream-Closed is overlooked on a commit."""
+    return send(ask.drop("Stream-Closed") if ask.param("parts") == "commit" else ask)
+
+
+@mutant("X3", needs=("parts",))
+def staged_json_is_not_checked(ask: Ask, send: Send) -> Reply:
+    """A part is taken whatever it holds."""
+    reply = send(ask)
+    if ask.param("part") and ask.method == "POST" and reply.status == 400 and b"JSON" in reply.body:
+        reply.status, reply.body = 204, b""
+    return reply
+
+
 @mutant("X4", "O4", needs=("retain",))
 def retention_is_ignored(ask: Ask, send: Send) -> Reply:
     """Nothing is ever dropped."""

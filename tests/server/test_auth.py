@@ -77,6 +77,14 @@ def test_a_scope_that_does_not_cover_the_stream_reads_nothing(server: Server, sc
     assert (answer.status_code, answer.json()["code"]) == (403, "FORBIDDEN")
 
 
+@pytest.mark.parametrize("scope", ["read", "write:/b"])
+def test_parts_need_the_right_to_write(server: Server, scope: str) -> None:
+    with httpx.Client(base_url=server.url, headers={**JSON, **bearer(scope)}) as client:
+        assert client.post("/a?part=x", content=b"1").status_code == 403
+        assert client.post("/a?parts=commit", content=b'{"parts": ["x"]}').status_code == 403
+        assert client.delete("/a?part=x").status_code == 403
+
+
 def test_a_key_pair_proves_a_token_too(server: Server, public_key: tuple[Ed25519PrivateKey, Path]) -> None:
     made = jwt.encode({"scope": "read"}, public_key[0], algorithm="EdDSA")
     assert httpx.get(f"{server.url}/a", headers={"Authorization": f"Bearer {made}"}).status_code == 200

@@ -243,6 +243,7 @@ class Engine:
             async def checkpoint() -> None:
                 store.checkpoint()
 
+            self.until(lambda: not store._checkpointing)  # it takes one by itself now and then
             self._runner.run(checkpoint())
             self.until(lambda: not store._checkpointing and not store._jobs)
 

@@ -33,7 +33,7 @@ def test_stream_names_come_from_the_server(cli: Cli, events: str) -> None:
 def test_a_server_that_is_not_there_completes_nothing(name: str) -> None:
     absent = Cli(f"http://127.0.0.1:{free_port()}")
     ended = absent(_MILLSTREAM_COMPLETE="complete_bash", COMP_WORDS="millstream read /", COMP_CWORD="2")
-    assert (ended.code, ended.out, ended.err) == (0, b"", "")
+    assert (ended.code, ended.out.strip(), ended.err) == (0, b"", "")
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

@@ -1,10 +1,16 @@
 """`millstream completion`: what a shell needs to complete commands, options and stream names."""
 
 import enum
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
-from typer.completion import get_completion_script  # type: ignore[attr-defined]  # it has no public name
+from typer.completion import (  # type: ignore[attr-defined]  # they have no public names
+    completion_init,
+    get_completion_script,
+)
+
+VARIABLE: Final = "_MILLSTREAM_COMPLETE"
+"""Set when a shell asks."""
 
 
 class Shell(enum.StrEnum):
@@ -17,6 +23,9 @@ class Shell(enum.StrEnum):
 
 def completion(shell: Annotated[Shell, typer.Argument(help="Which shell.")]) -> None:
     """Print completions for a shell; for bash, put `eval "$(millstream completion bash)"` into ~/.bashrc."""
-    typer.echo(
-        get_completion_script(prog_name="millstream", complete_var="_MILLSTREAM_COMPLETE", shell=shell.value)
-    )
+    typer.echo(get_completion_script(prog_name="millstream", complete_var=VARIABLE, shell=shell.value))
+
+
+def prepare() -> None:
+    """Make the program able to answer a shell."""
+    completion_init()

@@ -25,12 +25,11 @@ class Patience:
 
     def __init__(self, *, follows: bool) -> None:
         self._follows = follows
-        self._is_started = False
         self._cut_at: float | None = None
 
     def __call__(self, error: Exception) -> Changes | None:
         """Wait a little and try again, or give up."""
-        if not self._is_started or not is_passing(error):
+        if not is_passing(error):
             return None
         if self._cut_at is None:
             self._cut_at = time.monotonic()
@@ -39,10 +38,6 @@ class Patience:
             return None
         time.sleep(0.5)
         return {}
-
-    def started(self) -> None:
-        """Take note that the stream is there."""
-        self._is_started = True
 
     def received(self) -> None:
         """Take note that the stream is being read."""
@@ -59,7 +54,7 @@ def is_passing(error: Exception) -> bool:
 
 
 class Reading:
-    """One reading of a stream, from an offset to where it should end."""
+    """One reading of a stream that was there a moment ago, from an offset to where it should end."""
 
     def __init__(
         self, server: targets.Server, url: str, *, offset: str, follows: bool, until: str | None = None
@@ -76,7 +71,6 @@ class Reading:
             retry=ATTENTIVE,
             on_error=self._patience,
         )
-        self._patience.started()
         if follows:
             when_unread(self._leave)
 

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Iterator
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 import typer
@@ -44,11 +44,14 @@ def list_streams(
     found = _found(server, below, glob, interval if rates else None)
     output = Output()
     if not output.is_terminal:
-        for one in found:
-            fields = msgspec.to_builtins(one.stream)
-            output.record(fields if one.rate is None else {**fields, "bytesPerSecond": round(one.rate, 1)})
+        output.records(map(_fields, found))
         return
     _show(output, found, rates=rates)
+
+
+def _fields(one: Sampled) -> dict[str, Any]:
+    fields: dict[str, Any] = msgspec.to_builtins(one.stream)
+    return fields if one.rate is None else {**fields, "bytesPerSecond": round(one.rate, 1)}
 
 
 def _found(server: targets.Server, prefix: str, glob: str, interval: float | None) -> Iterator[Sampled]:

@@ -14,7 +14,7 @@ def run() -> None:
     except ModuleNotFoundError:
         sys.exit('The command line is an extra. Install it with: pip install "millstream[server]"')
 
-    from millstream.cli import verbs  # these need it, too
+    from millstream.cli import completion, verbs  # these need it, too
     from millstream.cli.exits import Exit
 
     app = typer.Typer(
@@ -32,6 +32,8 @@ def run() -> None:
         app.command(name, hidden=True)(_guarded(name, verb))
     for name, group in verbs.GROUPS.items():
         app.add_typer(group, name=name)
+    if completion.VARIABLE in os.environ:
+        completion.prepare()
     try:
         code = app(prog_name="millstream", standalone_mode=False)
     except typer.Abort:

@@ -36,6 +36,11 @@ class Output:
         """Write a line of JSON."""
         self.raw(msgspec.json.encode(fields) + b"\n")
 
+    def records(self, many: Iterable[Any]) -> None:
+        """Write lines of JSON, without haste."""
+        for fields in many:
+            sys.stdout.buffer.write(msgspec.json.encode(fields) + b"\n")
+
     def line(self, text: str) -> None:
         """Write a line for a person; it must be harmless already."""
         sys.stdout.write(text + "\n")

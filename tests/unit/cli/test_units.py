@@ -8,18 +8,9 @@ from millstream.cli.units import counted, duration, number, size
 
 @pytest.mark.parametrize(
     ("value", "written"),
-    [
-        (0, "0 B"),
-        (999, "999 B"),
-        (1000, "1.0 kB"),
-        (99_949, "99.9 kB"),
-        (123_456, "123 kB"),
-        (999_600, "1.0 MB"),
-        (53_300_000, "53.3 MB"),
-        (2.5e12, "2.5 TB"),
-        (3e15, "3,000.0 TB"),
-    ],
-)
+    [(0, "0 B"), (999, "999 B"), (1000, "1.0 kB"), (99_949, "99.9 kB"), (123_456, "123 kB"),
+     (999_600, "1.0 MB"), (53_300_000, "53.3 MB"), (2.5e12, "2.5 TB"), (3e15, "3,000.0 TB")],
+)  # fmt: skip
 def test_sizes(value: float, written: str) -> None:
     assert size(value) == written
 

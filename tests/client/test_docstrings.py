@@ -1,7 +1,8 @@
-"""Every example in a docstring runs, on our server. `url` is a fresh JSON stream, `log` a handle on it."""
+"""Every example in a docstring runs, on our servers. `url` is a fresh JSON stream, `log` a handle on it."""
 
 import asyncio
 import doctest
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -9,16 +10,26 @@ import pytest
 import millstream
 import millstream.aio
 from millstream import TransportError
+from running import Server, free_port
+from running import millstream as serving
 
 SHELLS: dict[str, Any] = {"millstream": millstream, "millstream.aio": millstream.aio}
-# Errors are shown by two of them; what each says is in the tree at the top of their file.
-SHOWN_ERRORS = {"MillstreamError", "StreamClosedError"}
-NAMES = [
-    (shell, name)
-    for shell, module in SHELLS.items()
-    for name in module.__all__
-    if not name.endswith("Error") or name in SHOWN_ERRORS
-]
+NAMES = [(shell, name) for shell, module in SHELLS.items() for name in module.__all__]
+
+
+@pytest.fixture(scope="module")
+def servers(server: Server) -> Iterator[dict[str, Any]]:
+    """What some examples need beside a stream: servers that refuse, and a port without one."""
+    with (
+        serving("--auth-secret", "a secret of enough bytes") as guarded,
+        serving("--rate-per-address", "2") as limited,
+    ):
+        yield {
+            "server": server.url,
+            "guarded_server": guarded.url,
+            "limited_server": limited.url,
+            "free_port": free_port(),
+        }
 
 
 class Refusing:
@@ -29,13 +40,16 @@ class Refusing:
 
 
 @pytest.mark.parametrize(("shell", "name"), NAMES)
-def test_the_examples_of_a_name_run(shell: str, name: str, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_examples_of_a_name_run(
+    shell: str, name: str, url: str, servers: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     module = SHELLS[shell]
     shared = getattr(module, name) is getattr(millstream, name)
     surroundings = {key: getattr(millstream if shared else module, key) for key in module.__all__}
     log = millstream.DurableStream.create(url, content_type="application/json")
     if name == "MillstreamError":
         monkeypatch.setattr("millstream.client.retry.Attempts.delay_s", lambda *_: None)
+    surroundings |= servers
     surroundings |= {"url": url, "log": log, "asyncio": asyncio, "refusing": Refusing()}
     finder = doctest.DocTestFinder(recurse=False)
     [test] = finder.find(getattr(module, name), name, globs=surroundings, module=False)

@@ -60,19 +60,42 @@ class MillstreamError(Exception):
 
 
 class StreamNotFoundError(MillstreamError):
-    """There is no stream at this URL."""
+    """There is no stream at this URL.
+
+    >>> try:
+    ...     DurableStream.head(f"{url}/nothing")
+    ... except StreamNotFoundError as error:
+    ...     error.status, error.url == f"{url}/nothing"
+    (404, True)
+    """
 
     default_code, default_status = "NOT_FOUND", 404
 
 
 class StreamGoneError(MillstreamError):
-    """The stream was deleted and only its forks may see it, or the offset is no longer kept."""
+    """The stream was deleted and only its forks may see it, or the offset is no longer kept.
+
+    >>> fork = log.fork(f"{url}/fork")
+    >>> log.delete()
+    >>> try:
+    ...     log.head()
+    ... except StreamGoneError as error:
+    ...     error.status
+    410
+    """
 
     default_code, default_status = "GONE", 410
 
 
 class StreamExistsError(MillstreamError):
-    """The path holds a stream with another configuration."""
+    """The path holds a stream with another configuration.
+
+    >>> try:
+    ...     DurableStream.create(url, content_type="text/plain")
+    ... except StreamExistsError as error:
+    ...     error.status
+    409
+    """
 
     default_code, default_status = "CONFLICT_EXISTS", 409
 
@@ -103,13 +126,28 @@ class StreamClosedError(MillstreamError):
 
 
 class SequenceConflictError(MillstreamError):
-    """The append's `seq` is not greater than the last one that was accepted."""
+    """The append's `seq` is not greater than the last one that was accepted.
+
+    >>> stored = log.append("second", seq="0002")
+    >>> try:
+    ...     log.append("first", seq="0001")
+    ... except SequenceConflictError as error:
+    ...     error.code
+    'SEQUENCE_CONFLICT'
+    """
 
     default_code, default_status = "SEQUENCE_CONFLICT", 409
 
 
 class SequenceGapError(MillstreamError):
-    """A producer's append came before one that the server still waits for."""
+    """A producer's append came before one that the server still waits for.
+
+    >>> try:
+    ...     log.append("too early", producer=ProducerStamp("importer", epoch=0, seq=5))
+    ... except SequenceGapError as error:
+    ...     error.expected, error.received
+    (0, 5)
+    """
 
     default_code, default_status = "SEQUENCE_GAP", 409
 
@@ -120,7 +158,14 @@ class SequenceGapError(MillstreamError):
 
 
 class ContentTypeMismatchError(MillstreamError):
-    """The append's content type is not the stream's."""
+    """The append's content type is not the stream's.
+
+    >>> try:
+    ...     DurableStream(url, content_type="text/plain").append("no JSON")
+    ... except ContentTypeMismatchError as error:
+    ...     error.code
+    'CONTENT_TYPE_MISMATCH'
+    """
 
     default_code, default_status = "CONTENT_TYPE_MISMATCH", 409
 
@@ -138,7 +183,15 @@ class PartConflictError(MillstreamError):
 
 
 class StaleEpochError(MillstreamError):
-    """A newer session of this producer has taken over."""
+    """A newer session of this producer has taken over.
+
+    >>> stored = log.append("new session", producer=ProducerStamp("importer", epoch=2, seq=0))
+    >>> try:
+    ...     log.append("old session", producer=ProducerStamp("importer", epoch=1, seq=0))
+    ... except StaleEpochError as error:
+    ...     error.current_epoch
+    2
+    """
 
     default_code, default_status = "STALE_EPOCH", 403
 
@@ -148,25 +201,54 @@ class StaleEpochError(MillstreamError):
 
 
 class UnauthorizedError(MillstreamError):
-    """The server wants other credentials."""
+    """The server wants other credentials.
+
+    >>> try:
+    ...     DurableStream.head(f"{guarded_server}/chat/1")
+    ... except UnauthorizedError as error:
+    ...     error.status
+    401
+    """
 
     default_code, default_status = "UNAUTHORIZED", 401
 
 
 class BadRequestError(MillstreamError):
-    """The server could not understand the request; `code` says which part."""
+    """The server could not understand the request; `code` says which part.
+
+    >>> try:
+    ...     stream(url, offset="yesterday")
+    ... except BadRequestError as error:
+    ...     error.code
+    'INVALID_OFFSET'
+    """
 
     default_code, default_status = "BAD_REQUEST", 400
 
 
 class PayloadTooLargeError(MillstreamError):
-    """The append is larger than the server takes."""
+    """The append is larger than the server takes.
+
+    >>> try:
+    ...     log.append("x" * 20_000_000)
+    ... except PayloadTooLargeError as error:
+    ...     error.status
+    413
+    """
 
     default_code, default_status = "PAYLOAD_TOO_LARGE", 413
 
 
 class RateLimitedError(MillstreamError):
-    """The server asks for patience: `retry_after` seconds, when it said how much."""
+    """The server asks for patience: `retry_after` seconds, when it said how much.
+
+    >>> try:
+    ...     while True:
+    ...         chat = DurableStream.create(f"{limited_server}/chat/1", retry=None)
+    ... except RateLimitedError as error:
+    ...     error.status, error.retry_after > 0
+    (429, True)
+    """
 
     default_code, default_status = "RATE_LIMITED", 429
 
@@ -176,7 +258,14 @@ class RateLimitedError(MillstreamError):
 
 
 class UnexpectedStatusError(MillstreamError):
-    """An answer that the protocol does not know, or a server that fails: see `status`."""
+    """An answer that the protocol does not know, or a server that fails: see `status`.
+
+    >>> try:
+    ...     DurableStream(f"{server}/__ds/healthz", content_type="text/plain").append("is no stream")
+    ... except UnexpectedStatusError as error:
+    ...     error.status
+    405
+    """
 
     default_code = "UNEXPECTED_STATUS"
 
@@ -187,6 +276,12 @@ class TransportError(MillstreamError):
     `unsent` is true when the request provably never reached the server. Otherwise what it asked
     for may have happened. `code` is `NETWORK_ERROR`, `TIMEOUT`, or `UNTRUSTED` for a certificate that
     another attempt would not make better.
+
+    >>> try:
+    ...     DurableStream(f"http://127.0.0.1:{free_port}/chat/1", retry=None).head()
+    ... except TransportError as error:
+    ...     error.code, error.unsent
+    ('NETWORK_ERROR', True)
     """
 
     default_code = "NETWORK_ERROR"
@@ -205,18 +300,45 @@ class NotSupportedError(MillstreamError):
 
 
 class ParseError(MillstreamError):
-    """An answer breaks the protocol, or content is not the JSON that it should be."""
+    """An answer breaks the protocol, or content is not the JSON that it should be.
+
+    >>> text = DurableStream.create(f"{url}/text", content_type="text/plain", body="no JSON")
+    >>> try:
+    ...     text.stream(live=False).read_json()
+    ... except ParseError as error:
+    ...     error.code
+    'PARSE_ERROR'
+    """
 
     default_code = "PARSE_ERROR"
 
 
 class AlreadyConsumedError(MillstreamError):
-    """A response can be read once; open another one to read again."""
+    """A response can be read once; open another one to read again.
+
+    >>> response = log.stream(live=False)
+    >>> response.read_json()
+    []
+    >>> try:
+    ...     response.read_json()
+    ... except AlreadyConsumedError as error:
+    ...     error.code
+    'ALREADY_CONSUMED'
+    """
 
     default_code = "ALREADY_CONSUMED"
 
 
 class ProducerStoppedError(MillstreamError):
-    """The producer takes no more messages: it was closed, detached, or belongs to another process."""
+    """The producer takes no more messages: it was closed, detached, or belongs to another process.
+
+    >>> producer = IdempotentProducer(log, "importer")
+    >>> producer.detach()
+    >>> try:
+    ...     producer.append("too late")
+    ... except ProducerStoppedError as error:
+    ...     error.code
+    'PRODUCER_STOPPED'
+    """
 
     default_code = "PRODUCER_STOPPED"

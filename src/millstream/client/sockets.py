@@ -31,7 +31,7 @@ _OneSocket = socket.socket | ssl.SSLSocket
 class Connection:
     """One connection, and at most one request on it."""
 
-    __slots__ = ("_incoming", "_socket", "_timeout_s", "idle_since", "origin")
+    __slots__ = ("_incoming", "_is_cut", "_socket", "_timeout_s", "idle_since", "origin")
 
     def __init__(self, origin: Origin, connected: _OneSocket) -> None:
         self.origin = origin
@@ -39,12 +39,13 @@ class Connection:
         self._socket = connected
         self._timeout_s = 0.0
         self._incoming: Incoming | None = None
+        self._is_cut = False
 
     @property
     def reusable(self) -> bool:
         """Tell whether another request may follow on this connection."""
         incoming = self._incoming
-        return incoming is not None and incoming.complete and incoming.keeps_alive
+        return incoming is not None and incoming.complete and incoming.keeps_alive and not self._is_cut
 
     def is_alive(self) -> bool:
         """Tell whether the server has left an idle connection open."""
@@ -66,7 +67,10 @@ class Connection:
         self._incoming = Incoming(request.method)
         if request.timeout_s != self._timeout_s:
             self._set_timeout(request.timeout_s)
-        self._socket.sendall(render(request, host, target))
+        try:
+            self._socket.sendall(render(request, host, target))
+        except (BrokenPipeError, ConnectionResetError):
+            self._is_cut = True  # a server that refuses a body does not read it: its answer may be here
         return self._incoming
 
     def _set_timeout(self, timeout_s: float) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from client.cutting_proxy import CuttingProxy
 from client.shells import SHELLS, Async, Sync
 from node import NodeUnavailableError, install, node
 from running import Server, announced, millstream, started
@@ -57,6 +58,17 @@ def shell(request: pytest.FixtureRequest) -> Iterator[Sync | Async]:
 @pytest.fixture
 def any_url(any_server: Server) -> str:
     return f"{any_server.url}/v1/stream/{uuid.uuid4()}"
+
+
+@pytest.fixture
+def cut_url(request: pytest.FixtureRequest, any_server: Server) -> Iterator[str]:
+    """A stream whose content comes in several answers: ours cuts them, a proxy does it for the reference."""
+    if request.node.callspec.params["any_server"] == "ours":
+        yield f"{any_server.url}/v1/stream/{uuid.uuid4()}"
+        return
+    with CuttingProxy(any_server.url) as proxy:
+        yield f"{proxy.url}/v1/stream/{uuid.uuid4()}"
+        assert proxy.cuts > 0, "the proxy had nothing to cut: this test shows nothing"
 
 
 @pytest.fixture

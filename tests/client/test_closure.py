@@ -14,7 +14,7 @@ from millstream import CloseResult, StreamClosedError
 
 JSON = "application/json"
 BIG = "x" * 700_000
-"""Two of these do not fit into one answer, so a reader passes a middle."""
+"""Two of these do not fit into one answer of ours, so a reader passes a middle."""
 
 
 def later(work: Any, after_s: float = 0.2) -> threading.Timer:
@@ -111,12 +111,12 @@ def test_read_closed_stream_catchup(shell: Any, any_url: str) -> None:
         assert (response.offset, response.up_to_date, response.stream_closed) == (final, True, True)
 
 
-def test_read_closed_stream_partial(shell: Any, url: str) -> None:
-    stream = shell.DurableStream.create(url, content_type="text/plain")
+def test_read_closed_stream_partial(shell: Any, cut_url: str) -> None:
+    stream = shell.DurableStream.create(cut_url, content_type="text/plain")
     stream.append(BIG)
     stream.append(BIG)
     stream.close()
-    with shell.stream(url, live=False) as response:
+    with shell.stream(cut_url, live=False) as response:
         chunks = list(response.iter_byte_chunks())
     assert len(chunks) > 1, "the stream fits into one answer: this test shows nothing"
     assert [chunk.stream_closed for chunk in chunks] == [False] * (len(chunks) - 1) + [True]
@@ -202,11 +202,11 @@ def test_sse_already_closed_at_tail(shell: Any, any_url: str) -> None:
 # -- The state matrix ------------------------------------------------------------------------------
 
 
-def test_state_catching_up(shell: Any, url: str) -> None:
-    stream = shell.DurableStream.create(url, content_type="text/plain")
+def test_state_catching_up(shell: Any, cut_url: str) -> None:
+    stream = shell.DurableStream.create(cut_url, content_type="text/plain")
     stream.append(BIG)
     stream.append(BIG)
-    with shell.stream(url, live=False) as response:
+    with shell.stream(cut_url, live=False) as response:
         seen = states(response.iter_byte_chunks())
     assert seen[0] == (False, False)
     assert seen[-1] == (True, False)
@@ -224,8 +224,17 @@ def test_state_complete(shell: Any, any_url: str) -> None:
         assert states(response.iter_json_batches()) == [(True, True)]
 
 
-@pytest.mark.parametrize("live", [False, True, "long-poll", "sse"])
-def test_state_catching_up_closed_stream(shell: Any, url: str, live: Any) -> None:
+@pytest.mark.parametrize("live", [False, True, "long-poll"])
+def test_state_catching_up_closed_stream(shell: Any, cut_url: str, live: Any) -> None:
+    catches_up_to_the_end(shell, cut_url, live)
+
+
+def test_state_catching_up_closed_stream_by_events(shell: Any, url: str) -> None:
+    """On our server: the reference server puts all it has into one event, so there is no middle to see."""
+    catches_up_to_the_end(shell, url, "sse")
+
+
+def catches_up_to_the_end(shell: Any, url: str, live: Any) -> None:
     stream = shell.DurableStream.create(url, content_type="text/plain")
     stream.append(BIG)
     stream.append(BIG)

@@ -13,6 +13,7 @@ from millstream import (
     AlreadyConsumedError,
     BadRequestError,
     ContentTypeMismatchError,
+    PayloadTooLargeError,
     ProducerStamp,
     SequenceConflictError,
     SequenceGapError,
@@ -273,6 +274,14 @@ def test_subscribers_hold_back_what_follows(shell: Any, url: str) -> None:
     assert seen[0] == [0]
     assert [item for items in seen for item in items] == [0, 1, 2]
     assert len(seen) == 2, "what came while the callback ran should come together"
+
+
+def test_the_refusal_of_a_body_that_the_server_does_not_read_is_heard(shell: Any, url: str) -> None:
+    """The server answers 413 by the length alone, while the client is still sending."""
+    stream = shell.DurableStream.create(url, content_type="text/plain")
+    with pytest.raises(PayloadTooLargeError):
+        stream.append(b"x" * 40_000_000)
+    assert stream.append("small").next_offset.endswith("5")
 
 
 def test_an_error_in_a_callback_reaches_who_waits(shell: Any, url: str) -> None:

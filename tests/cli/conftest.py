@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from cli.commands import Cli
+from millstream import DurableStream
 from running import Server, millstream
 
 
@@ -28,12 +29,12 @@ def name() -> str:
 @pytest.fixture
 def events(cli: Cli, name: str) -> str:
     """A JSON stream."""
-    assert cli("create", name, "--json").code == 0
+    DurableStream.create(cli.url + name, content_type="application/json")
     return name
 
 
 @pytest.fixture
 def text(cli: Cli, name: str) -> str:
     """A text stream."""
-    assert cli("create", name, "--content-type", "text/plain").code == 0
+    DurableStream.create(cli.url + name, content_type="text/plain")
     return name

@@ -27,7 +27,7 @@ def append(
     stream: Stream,
     files: Annotated[
         list[Path] | None,
-        typer.Argument(help="What to append; standard input if none, or -.", metavar="[FILE]..."),
+        typer.Argument(help="What to append; standard input if none, or -.", metavar="FILE"),
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Each line is a message of JSON.")] = False,
     text: Annotated[

@@ -15,7 +15,7 @@ from millstream.cli.terminals import inert_line
 def delete(
     streams: Annotated[
         list[str],
-        typer.Argument(help="Paths on the server, or URLs.", metavar="STREAM...", autocompletion=completed),
+        typer.Argument(help="Paths on the server, or URLs.", metavar="STREAM", autocompletion=completed),
     ],
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     url: Url = DEFAULT_URL,

@@ -36,8 +36,9 @@ def run() -> None:
         completion.prepare()
     try:
         code = app(prog_name="millstream", standalone_mode=False)
-    except typer.Abort:
-        code = Exit.INTERRUPTED
+    except typer.Abort:  # a question that was answered with no
+        _say("millstream: Stopped; nothing was done.")
+        code = Exit.FAILED
     except Exception as error:
         if not hasattr(error, "format_message"):  # typer's complaints about usage can do that
             raise

@@ -1,11 +1,12 @@
 """Every exit code of the documentation is one that a command gives, and the other way round."""
 
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
 
-from cli.commands import Cli
+from cli.commands import COMMAND, Cli, environment
 from millstream.cli.exits import Exit
 from running import free_port
 from running import millstream as serving
@@ -79,3 +80,24 @@ def test_no_command_at_all_shows_the_help(cli: Cli) -> None:
     ended = cli()
     assert ended.code == Exit.USAGE
     assert "Commands:" in ended.text + ended.err
+
+
+@pytest.mark.parametrize(
+    ("redirection", "code", "complaint"),
+    [("> /dev/full", 1, "millstream read: No space left on device.\n"), (">&-", 0, ""), ("<&-", 0, "")],
+)
+def test_an_output_that_takes_nothing(
+    cli: Cli, text: str, redirection: str, code: int, complaint: str
+) -> None:
+    if "full" in redirection and not Path("/dev/full").exists():
+        pytest.skip("this system has no /dev/full")
+    cli("append", text, stdin=b"content\n")
+    ended = subprocess.run(
+        ["bash", "-c", f"{' '.join(COMMAND)} read {text} --no-follow {redirection}"],
+        env=environment(MILLSTREAM_URL=cli.url),
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+    assert (ended.returncode, ended.stderr) == (code, complaint)

@@ -12,9 +12,9 @@ from typing import Final
 import msgspec
 
 from millstream.cli import targets
+from millstream.cli.output import json_messages
 from millstream.client.sync import DurableStream
 from millstream.client.sync import stream as read_stream
-from millstream.protocol import json_frames
 
 STEP_BYTES: Final = 1024 * 1024
 MAX_LINE_STEPS: Final = 64
@@ -69,7 +69,7 @@ def _read(server: targets.Server, url: str, start: str, count: int, *, is_json: 
 
 def _messages(chunks: Iterable[bytes]) -> Iterator[bytes]:
     for chunk in chunks:
-        yield from json_frames.split(chunk)
+        yield from json_messages(chunk)
 
 
 def _lines(chunks: Iterable[bytes], *, is_whole: bool) -> Iterator[bytes]:

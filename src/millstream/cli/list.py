@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterator
+from itertools import chain, islice
 from typing import Annotated, Any
 
 import msgspec
@@ -73,8 +74,9 @@ def _show(output: Output, found: Iterator[Sampled], *, rates: bool) -> None:
     tree = Tree()
     count = total = 0
     growth = 0.0
+    first = list(islice(found, 1))  # an error comes before the header, not after it
     output.line(output.styled(_row("size", "growth", "content type", 0, "stream", rates=rates), "dim"))
-    for one in found:
+    for one in chain(first, found):
         folders, (depth, name) = tree.place(one.stream.path)
         for at, label in folders:
             output.line(_row("", "", "", at, output.styled(inert_line(label), "blue"), rates=rates))

@@ -17,6 +17,7 @@ def run() -> None:
     from millstream.cli import completion, verbs  # these need it, too
     from millstream.cli.exits import Exit
 
+    _replace_what_is_closed()
     app = typer.Typer(
         name="millstream",
         help="Durable streams for Python and Spark.",
@@ -65,6 +66,11 @@ def _guarded(name: str, verb: Callable[..., None]) -> Callable[..., None]:
             sys.exit(Exit.BROKEN_PIPE)
         except KeyboardInterrupt:
             sys.exit(Exit.INTERRUPTED)
+        except OSError as error:
+            _forget_output()
+            where = f"{error.filename}: " if error.filename is not None else ""
+            _say(f"millstream {name}: {where}{error.strerror or error}.")
+            sys.exit(Exit.FAILED)
         except ModuleNotFoundError as error:
             if error.name is None or error.name.startswith("millstream."):
                 raise
@@ -96,6 +102,13 @@ def _say(line: str) -> None:
     from millstream.cli.terminals import inert_line
 
     print(inert_line(line), file=sys.stderr)
+
+
+def _replace_what_is_closed() -> None:
+    """Give the program the standard files that its caller closed; the next socket would take their place."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115, PTH123  for as long as we live
 
 
 def _forget_output() -> None:

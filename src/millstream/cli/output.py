@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from millstream.cli import terminals
+from millstream.cli.exits import Exit, Failure
 from millstream.protocol import json_frames
 
 
@@ -75,7 +76,7 @@ class Content:
         if not data:
             return
         if self._is_json:
-            self.messages(json_frames.split(data))
+            self.messages(json_messages(data))
         elif self._output.is_terminal:
             self._text(self._decoder.decode(data))
         else:
@@ -105,6 +106,16 @@ class Content:
         if text:
             self._output.text(terminals.inert(text.replace("\r\n", "\n")))
             self._at_line_start = text.endswith("\n")
+
+
+def json_messages(data: bytes) -> list[bytes]:
+    """Cut what a server answered into messages."""
+    try:
+        return json_frames.split(data)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise Failure(
+            Exit.FAILED, f"The stream's content is not JSON ({error})", "Is this a server of durable streams?"
+        ) from None
 
 
 def one_line(message: bytes) -> bytes:

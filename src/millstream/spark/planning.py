@@ -101,6 +101,8 @@ def _walk(one: Range, start: str, target: int, step: Step) -> str:
         reached = step(one.stream, at, one.end.offset, target - gone)
         if reached == at:
             return one.end.offset  # nothing there to cut: whoever reads it will say why
+        if gone and (bytes_between(start, reached) or 0) > target:
+            break  # the next message is too large for what is left
         at = reached
     return at
 

@@ -1,0 +1,27 @@
+"""Sessions: a Spark of one's own, for pipelines, tests and benchmarks."""
+
+import os
+import sys
+from collections.abc import Mapping
+
+from pyspark.sql import SparkSession
+
+_SETTINGS = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.log.level": "ERROR",
+}
+
+
+def local_session(name: str, *, cores: str = "*", settings: Mapping[str, str] | None = None) -> SparkSession:
+    """Start Spark inside this process, on loopback, or give the session that is there.
+
+    Workers run the interpreter that this process runs, which has what this process has installed.
+    """
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    builder = SparkSession.builder.appName(name).master(f"local[{cores}]")
+    for key, value in {**_SETTINGS, **(settings or {})}.items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()

@@ -7,7 +7,7 @@ import httpx
 import jwt
 import pytest
 
-from millstream.server.limits import Exceeded, RateLimit
+from millstream.server.limits import RateLimit
 from running import Server, millstream
 
 TEXT = {"Content-Type": "text/plain"}
@@ -20,13 +20,13 @@ def hurry(server: Server, count: int, headers: dict[str, str]) -> list[httpx.Res
 
 
 def test_a_bucket_gives_a_second_worth_at_once_and_then_fills_up_again() -> None:
-    limit = RateLimit(5)
-    assert [limit.take(b"a", 100.0) for _ in range(5)] == [None] * 5
-    exceeded = limit.take(b"a", 100.0)
-    assert isinstance(exceeded, Exceeded)
-    assert exceeded.retry_after_s == pytest.approx(0.2)
-    assert limit.take(b"b", 100.0) is None
-    assert limit.take(b"a", 100.3) is None
+    limit = RateLimit("address", 5)
+    assert [limit.take(b"a", 100.0).remaining for _ in range(5)] == [4, 3, 2, 1, 0]
+    level = limit.take(b"a", 100.0)
+    assert level.exceeded
+    assert level.reset_s == pytest.approx(0.2)
+    assert not limit.take(b"b", 100.0).exceeded
+    assert not limit.take(b"a", 100.3).exceeded
 
 
 def test_an_address_that_asks_too_often_is_told_when_to_come_back() -> None:
@@ -37,7 +37,8 @@ def test_an_address_that_asks_too_often_is_told_when_to_come_back() -> None:
         assert late
         for answer in late:
             assert int(answer.headers["retry-after"]) >= 1
-            assert answer.headers["ratelimit-policy"] == '"requests";q=5;w=1'
+            assert answer.headers["ratelimit-policy"] == '"address";q=5;w=1'
+            assert answer.headers["ratelimit"] == '"address";r=0;t=1'
             assert answer.json()["code"] == "RATE_LIMITED"
         assert httpx.get(f"{server.url}/__ds/healthz").status_code == 200
 

@@ -1,4 +1,4 @@
-"""`millstream token`: make a token for a server that asks for one."""
+"""`millstream token`: make a token for a server that asks for one, of ours or of AnyCable's kinds."""
 
 import sys
 import time
@@ -9,29 +9,66 @@ import typer
 
 def token(
     scope: Annotated[
-        list[str], typer.Argument(help="What it allows: read, write, admin, or with a glob: read:/chat/**.")
-    ],
+        list[str] | None,
+        typer.Argument(help="What it allows: read, write, admin, or with a glob: read:/chat/**."),
+    ] = None,
+    signed: Annotated[
+        str | None, typer.Option(help="Instead: sign this stream's name for AnyCable's clients.")
+    ] = None,
+    jid: Annotated[
+        str | None,
+        typer.Option(help="Instead: a JWT for an AnyCable client with these identifiers, in JSON."),
+    ] = None,
     secret: Annotated[
         str, typer.Option(envvar="MILLSTREAM_AUTH_SECRET", help="The server's auth secret.", show_envvar=True)
-    ],
-    expires_s: Annotated[int, typer.Option(min=1, help="For how many seconds it is valid.")] = 3600,
+    ] = "",
+    anycable_secret: Annotated[
+        str,
+        typer.Option(
+            envvar="MILLSTREAM_ANYCABLE_SECRET",
+            help="The server's AnyCable secret, for --signed and --jid.",
+            show_envvar=True,
+        ),
+    ] = "",
+    expires_s: Annotated[
+        int, typer.Option(min=1, help="For how many seconds it is valid; a signed name always is.")
+    ] = 3600,
 ) -> None:
-    """Make a token, to be sent as `Authorization: Bearer`."""
-    import jwt  # an extra, and slow to load
+    """Make a token: scopes to send as `Authorization: Bearer`, or AnyCable's `--signed` and `--jid`."""
+    from millstream.server.anycable import credentials  # an extra, and slow to load
+
+    if [bool(scope), signed is not None, jid is not None].count(True) != 1:
+        _fail("give scopes, --signed or --jid, one of them.")
+    if scope:
+        typer.echo(_bearer(scope, secret, expires_s))
+        return
+    if not anycable_secret:
+        _fail("--anycable-secret (or MILLSTREAM_ANYCABLE_SECRET) must be given and not be empty.")
+    if signed is not None:
+        typer.echo(credentials.sign_name(anycable_secret.encode(), signed))
+    elif jid is not None:
+        if not credentials.is_identifiers(jid):
+            _fail("--jid takes the client's identifiers as JSON, such as '{\"user\":1}'.")
+        typer.echo(credentials.make_jwt(anycable_secret.encode(), jid, expires_s))
+
+
+def _bearer(scope: list[str], secret: str, expires_s: int) -> str:
+    import jwt
 
     from millstream.server.grants import parse_scopes
     from millstream.server.settings import SettingsError
     from millstream.server.tokens import secret_key
 
-    understood = parse_scopes(scope)
-    if len(understood) != len(scope):
+    if len(parse_scopes(scope)) != len(scope):
         _fail("a scope is read, write or admin, alone or with a glob after a colon, such as read:/chat/**.")
+    if not secret:
+        _fail("--secret (or MILLSTREAM_AUTH_SECRET) must be given and not be empty.")
     try:
         key = secret_key(secret)
     except SettingsError as error:
         _fail(str(error))
     claims = {"scope": " ".join(scope), "exp": int(time.time()) + expires_s}
-    typer.echo(jwt.encode(claims, key.verifier, algorithm=key.algorithms[0]))
+    return jwt.encode(claims, key.verifier, algorithm=key.algorithms[0])
 
 
 def _fail(reason: str) -> NoReturn:

@@ -10,8 +10,10 @@ from typing import Final
 
 PUBLIC: Final = b"public, max-age=60, stale-while-revalidate=300"
 PRIVATE: Final = b"private, max-age=60, stale-while-revalidate=300"
+FOR_A_TOKEN: Final = b"private, no-store"
 NO_STORE: Final = b"no-store"
 EVENT_STREAM: Final = b"no-cache, no-store"
+EVENT_STREAM_FOR_A_TOKEN: Final = b"private, no-cache, no-store"
 
 
 def entity_tag(stream_id: int, start: int, end: int, closed: bool) -> bytes:

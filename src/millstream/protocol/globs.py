@@ -14,6 +14,13 @@ def glob_matches(pattern: str, name: str) -> bool:
     return _walk(pattern.lstrip("/").split("/"), name.lstrip("/").split("/"), "**", _segment_matches)
 
 
+def path_matches(pattern: str, path: str) -> bool:
+    """Tell whether a path matches a pattern, to the slash: `//a` is another path than `/a`."""
+    if not pattern.startswith("/"):
+        pattern = "/" + pattern
+    return _walk(pattern.split("/"), path.split("/"), "**", _segment_matches)
+
+
 def _segment_matches(pattern: str, segment: str) -> bool:
     return pattern == segment or ("*" in pattern and _walk(pattern, segment, "*", str.__eq__))
 

@@ -252,12 +252,12 @@ def read(
     *,
     at_tail: bool = False,
     cursor: int | None = None,
-    private: bool = False,
+    cache: bytes = caching.PUBLIC,
 ) -> Reply:
     """Answer a read.
 
-    `at_tail` when the client asked for `now`, whose answer no cache may keep; `private` when it took
-    credentials to read, which shared caches do not ask for.
+    `at_tail` when the client asked for `now`, whose answer no cache may keep; `cache` is what caches
+    may do otherwise, which is less when it took credentials to read.
     """
     reply = [(headers.CONTENT_TYPE, chunk.content_type), _next(chunk.end)]
     if is_active(chunk.content_type):
@@ -272,7 +272,7 @@ def read(
         reply.append(_NO_STORE)
     else:
         tag = caching.entity_tag(chunk.stream_id, chunk.start, chunk.end, chunk.at_end)
-        reply += (b"etag", tag), (b"cache-control", caching.PRIVATE if private else caching.PUBLIC)
+        reply += (b"etag", tag), (b"cache-control", cache)
         if if_none_match is not None and caching.matches(if_none_match, tag):
             return Reply(304, reply)
     return Reply(200, reply, json_frames.wrap(chunk.data) if chunk.kind is Kind.JSON else chunk.data)

@@ -115,14 +115,10 @@ def _parse_fork_offset(text: bytes) -> int | None:
 def parse_read(query: Query) -> ReadRequest:
     """Read the parameters of a GET, or of a HEAD that asks what the GET would answer."""
     offset = query.one(b"offset")
-    mode = query.one(b"live")
+    live = parse_live(query.one(b"live"))
     until = query.one(b"until")
     limit = query.one(b"limit")
     cursor = query.one(b"cursor")
-    try:
-        live = Live(mode.decode()) if mode is not None and mode != b"false" else Live.NO
-    except ValueError:
-        raise MalformedError("INVALID_LIVE_MODE", "live is long-poll or sse.") from None
     if live is not Live.NO and offset is None:
         raise MalformedError("MISSING_OFFSET", "A live read needs an offset; offset=-1 is the start.")
     return ReadRequest(
@@ -132,6 +128,14 @@ def parse_read(query: Query) -> ReadRequest:
         until=_parse_until(until) if until is not None else None,
         limit=_parse_limit(limit) if limit is not None else None,
     )
+
+
+def parse_live(mode: bytes | None) -> Live:
+    """Read how a read waits for more, if it does."""
+    try:
+        return Live(mode.decode()) if mode is not None and mode != b"false" else Live.NO
+    except ValueError:
+        raise MalformedError("INVALID_LIVE_MODE", "live is long-poll or sse.") from None
 
 
 def _parse_until(text: bytes) -> int:

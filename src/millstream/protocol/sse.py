@@ -24,6 +24,8 @@ from millstream.protocol.errors import MalformedError
 from millstream.protocol.offsets import format_offset
 
 KEEP_ALIVE = b": keep-alive\n\n"
+CONTROL_OFFSET = b'event: control\ndata:{"streamNextOffset":"'
+"""How a control event begins; the offset and a quotation mark follow."""
 
 
 def data_event(kind: Kind, content: bytes) -> bytes:

@@ -16,6 +16,8 @@ _REQUEST_HEADERS: Final = b", ".join(
         b"content-encoding",
         b"authorization",
         b"if-none-match",
+        b"x-jid",
+        b"x-signed",
         headers.STREAM_SEQ,
         headers.STREAM_TTL,
         headers.STREAM_EXPIRES_AT,
@@ -46,6 +48,8 @@ _RESPONSE_HEADERS: Final = b", ".join(
         b"location",
         b"content-encoding",
         b"retry-after",
+        b"ratelimit",
+        b"ratelimit-policy",
         b"vary",
     ]
 )

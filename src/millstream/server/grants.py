@@ -13,7 +13,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from millstream.protocol.globs import glob_matches
+from millstream.protocol.globs import path_matches
 
 
 class Action(enum.Enum):
@@ -29,10 +29,14 @@ class Scope(msgspec.Struct, frozen=True):
 
     action: Action
     glob: str = "**"
+    exact: bool = False
+    """Whether the glob is a stream's name, whatever characters it has."""
 
     def covers(self, action: Action, name: str) -> bool:
         """Tell whether this scope allows an action on a stream."""
-        return self.action in (action, Action.ADMIN) and glob_matches(self.glob, name)
+        if self.action not in (action, Action.ADMIN):
+            return False
+        return self.glob == name if self.exact else path_matches(self.glob, name)
 
 
 class Grant(msgspec.Struct, frozen=True):

@@ -1,5 +1,6 @@
 """A request as the routes see it, whichever server received it."""
 
+from millstream.protocol import caching
 from millstream.protocol.replies import Reply
 from millstream.server.grants import EVERYTHING
 from millstream.server.live import EventFeed
@@ -12,7 +13,7 @@ Answer = Reply | EventFeed | Pending[Reply | EventFeed]
 class Request:
     """What a client sent."""
 
-    __slots__ = ("body", "client", "grant", "headers", "method", "mount", "path", "query", "scheme")
+    __slots__ = ("body", "client", "grant", "headers", "method", "mount", "path", "query", "scheme", "token")
 
     def __init__(
         self,
@@ -34,8 +35,11 @@ class Request:
         self.mount = mount
         self.client = client
         self.grant = EVERYTHING
+        self.token = b""  # what proved the grant, once it is verified
 
     @property
-    def has_credentials(self) -> bool:
-        """Whether the answer may be meant for this client only."""
-        return b"authorization" in self.headers
+    def cache_control(self) -> bytes:
+        """How caches may treat the answer: it may be meant for this client only."""
+        if self.token:
+            return caching.FOR_A_TOKEN
+        return caching.PRIVATE if b"authorization" in self.headers else caching.PUBLIC

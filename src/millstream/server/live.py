@@ -15,7 +15,7 @@ from typing import Protocol
 
 import msgspec
 
-from millstream.protocol import cursors, replies
+from millstream.protocol import caching, cursors, replies
 from millstream.protocol.offsets import NOW
 from millstream.protocol.reads import Chunk
 from millstream.protocol.replies import Reply
@@ -37,8 +37,10 @@ _keep_alive = Frame(0, KEEP_ALIVE, 0, has_data=False, more=False, last=False)
 class Sink(Protocol):
     """Where a feed writes: one client's connection."""
 
-    writable: bool
-    """False while the client takes no more; the sink calls the feed's `pump` when it does again."""
+    @property
+    def writable(self) -> bool:
+        """False while the client takes no more; the sink calls the feed's `pump` when it does again."""
+        ...
 
     def write(self, frame: Frame) -> None:
         """Send a frame."""
@@ -50,10 +52,10 @@ class Sink(Protocol):
 
 
 class Caller(msgspec.Struct, frozen=True):
-    """What a live read has to know of who reads: for how long it may, and whether caches may share."""
+    """What a live read has to know of who reads: for how long it may, and what caches may do."""
 
     max_age_s: float = math.inf
-    private: bool = False
+    cache: bytes = caching.PUBLIC
 
 
 class Live:
@@ -205,11 +207,11 @@ class EventFeed:
 class LongPoll(Pending[Reply | EventFeed]):
     """A reader at the tail that is answered at the next change, or after a while without one."""
 
-    __slots__ = ("_at_tail", "_chunk", "_live", "_name", "_private", "_request", "_timer")
+    __slots__ = ("_at_tail", "_cache", "_chunk", "_live", "_name", "_request", "_timer")
 
     def __init__(self, live: Live, name: str, request: ReadRequest, chunk: Chunk, caller: Caller) -> None:
         super().__init__(self._stop)
-        self._private = caller.private
+        self._cache = caller.cache
         self._at_tail = request.offset == NOW
         self._live = live
         self._name = name
@@ -241,7 +243,7 @@ class LongPoll(Pending[Reply | EventFeed]):
             self._answer(replies.reply_to(NotFound(self._name)))
         elif found.data:
             cursor = self._live.cursor_after(self._request.cursor)
-            self._answer(replies.read(found, at_tail=self._at_tail, cursor=cursor, private=self._private))
+            self._answer(replies.read(found, at_tail=self._at_tail, cursor=cursor, cache=self._cache))
         elif found.at_end:
             self._chunk = found
             self.give_up()

@@ -23,7 +23,9 @@ from millstream.protocol.requests import AppendRequest, ReadRequest, parse_appen
 from millstream.protocol.requests import Live as LiveMode
 from millstream.protocol.streams import Stream
 from millstream.server import compression, cors
-from millstream.server.auth import Auth, refuse
+from millstream.server.anycable.reads import Reads as AnyCableReads
+from millstream.server.auth import Auth, keep_private, refuse
+from millstream.server.challenges import unauthorized
 from millstream.server.compression import MIN_BYTES
 from millstream.server.control import Control
 from millstream.server.grants import Action
@@ -49,6 +51,8 @@ _ACTIONS = {
 }
 _COMPRESS_IN_THREAD_BYTES = 64 * 1024
 
+Route = Callable[[str, Request], Answer]
+
 _log = logging.getLogger("millstream")
 
 
@@ -71,7 +75,8 @@ class Routes:
         self._parts = PartRoutes(store, settings, self.metrics, self._body, clock_ms)
         self._limits = Limits(settings)
         self._clock_ms = clock_ms
-        self._methods: dict[bytes, Callable[[str, Request], Answer]] = {
+        self._anycable_reads = AnyCableReads(self.live, self.metrics, self._coded)
+        self._methods: dict[bytes, Route] = {
             b"POST": self._append,
             b"GET": self._read,
             b"HEAD": self._head,
@@ -84,7 +89,10 @@ class Routes:
         """Answer a request; whatever goes wrong becomes a reply."""
         try:
             name = parse_name(request.path)
-            if request.mount or self._path:
+            if request.mount or self._path or self.settings.anycable:
+                anycable = self._below_anycable(name, request.mount)
+                if anycable is not None:
+                    return self._anycable(anycable, request)
                 name = self._unmounted(name, request.mount)
             if name == "/":
                 return at_root(request)
@@ -93,19 +101,30 @@ class Routes:
             route = self._methods.get(request.method)
             if route is None:
                 return _method_not_allowed(cors.METHODS)
-            if self._limits.are_on and (refusal := self._limits.check(request, self._clock_ms() / 1000)):
-                return refusal
-            if not self.auth.is_open and request.method != b"OPTIONS":
-                refusal = self.auth.identify(request, self._clock_ms() / 1000)
-                refusal = refusal or refuse(request.grant, _ACTIONS[request.method], name)
-                if refusal is not None:
-                    return refusal
+            if self._limits.are_on or not self.auth.is_open:
+                return self._guarded(route, name, request)
             return route(name, request)
         except RequestError as error:
             return replies.malformed(error)
         except Exception:
             _log.exception("a request could not be answered")
             return problem(500, "INTERNAL_ERROR", "The server failed to answer; its log says why.")
+
+    def _guarded(self, route: Route, name: str, request: Request) -> Answer:
+        """Answer who may ask this, and not too often."""
+        now_s = self._clock_ms() / 1000
+        rates = self._limits.by_address(request.client, now_s)
+        if rates.refusal is None and request.method in _ACTIONS and not self.auth.is_open:
+            refusal = self.auth.authorize(request, _ACTIONS[request.method], name, now_s)
+            if refusal is not None:
+                return rates.written_on(refusal)
+            rates = rates.and_then(self._limits.by_token(request.token, now_s))
+        if rates.refusal is not None:
+            return rates.written_on(rates.refusal)
+        answer = route(name, request)
+        if request.token:
+            answer = when(answer, keep_private)
+        return when(answer, rates.written_on) if rates else answer
 
     # -- Streams ---------------------------------------------------------------------------------
 
@@ -147,7 +166,10 @@ class Routes:
 
     def _read(self, name: str, request: Request) -> Answer:
         self.metrics.reads += 1
-        url = request.path + (b"?!" if request.has_credentials else b"?") + request.query
+        url = request.path + b"?" + request.query
+        cache = request.cache_control
+        if cache is not caching.PUBLIC:
+            url = cache + url  # a path begins with a slash, so no request gets what is kept for another's
         recent = self.live.answers.find(url)
         if recent is not None and b"if-none-match" not in request.headers:
             return recent
@@ -183,7 +205,7 @@ class Routes:
         self.metrics.polls += not sse
         now_ms = self._clock_ms()
         found = self.store.read(name, read, self.settings.max_chunk_bytes, now_ms, peek=sse)
-        caller = Caller(request.grant.lasts_s(now_ms / 1000), request.has_credentials)
+        caller = Caller(request.grant.lasts_s(now_ms / 1000), request.cache_control)
         return when(found, partial(self._feed if sse else self._long_poll, name, read, caller))
 
     def _feed(self, name: str, read: ReadRequest, caller: Caller, found: Read) -> Reply | EventFeed:
@@ -198,7 +220,7 @@ class Routes:
             return reply_to(found)
         if found.data or (read.until is not None and found.end >= read.until):
             cursor = self.live.cursor_after(read.cursor)
-            return replies.read(found, cursor=cursor, private=caller.private)
+            return replies.read(found, cursor=cursor, cache=caller.cache)
         if found.at_end:
             return replies.nothing_new(found, 0)
         return LongPoll(self.live, name, read, found, caller)
@@ -229,6 +251,22 @@ class Routes:
             return replies.DELETED if isinstance(decision, streams.Delete) else reply_to(decision)
 
         return when(self.store.delete(name, self._clock_ms()), reply)
+
+    def _below_anycable(self, name: str, mount: str) -> str | None:
+        prefix = mount + self.settings.anycable_path
+        return name[len(prefix) :] if self.settings.anycable and name.startswith(prefix + "/") else None
+
+    def _anycable(self, name: str, request: Request) -> Answer:
+        if request.method == b"OPTIONS":
+            return cors.preflight()
+        if request.method not in (b"GET", b"HEAD"):
+            return _method_not_allowed(b"GET, HEAD, OPTIONS")
+        if name == "/" or is_reserved(name, STREAM_ROOTS):
+            return problem(404, "NOT_FOUND", f"There is no stream at {name}.")
+        answer = self._guarded(self._anycable_reads.answer, name, request)
+        if isinstance(answer, Reply) and answer.status == 403:  # to AnyCable both are one
+            return unauthorized("INVALID_TOKEN", "The token does not allow to read this stream.")
+        return answer
 
     # -- Control APIs ----------------------------------------------------------------------------
 
@@ -280,7 +318,7 @@ def _read_reply(request: Request, read: ReadRequest, found: Read) -> Reply:
         found,
         request.headers.get(b"if-none-match"),
         at_tail=read.offset == NOW,
-        private=request.has_credentials,
+        cache=request.cache_control,
     )
 
 

@@ -30,6 +30,8 @@ class Rule:
     minimum: float | None = None
     maximum: float | None = None
     choices: tuple[str, ...] = ()
+    secret: bool = False
+    """Whether an empty value is a mistake: somebody meant to give a secret, and nothing came of it."""
 
 
 def _setting(default: Any, help: str, **rule: Any) -> Any:
@@ -92,9 +94,20 @@ class Settings:
     trust_forwarded: bool = _setting(
         False, "Believe X-Forwarded-Proto and X-Forwarded-Host; only behind a proxy that sets them."
     )
-    auth_secret: str = _setting("", "Secret of the tokens (HS256, HS384, HS512) that requests must carry.")
+    auth_secret: str = _setting(
+        "", "Secret of the tokens (HS256, HS384, HS512) that requests must carry.", secret=True
+    )
     auth_key: str = _setting("", "Public key in PEM (RSA, P-256 or Ed25519) that proves tokens.")
     auth_jwks: str = _setting("", "File with a JSON Web Key Set that proves tokens.")
+    anycable_secret: str = _setting(
+        "",
+        "Secret of AnyCable's tokens, which may read: JWTs of clients and signed stream names.",
+        secret=True,
+    )
+    public_streams: bool = _setting(False, "Let AnyCable's clients read streams without a signed name.")
+    skip_auth: bool = _setting(False, "Let AnyCable's clients read without a JWT.")
+    anycable: bool = _setting(False, "Answer AnyCable's clients at anycable_path, with its offsets.")
+    anycable_path: str = _setting("/ds", "URL path below which AnyCable's clients read.")
     insecure: bool = _setting(False, "Serve other machines without tokens.")
     tls_cert: str = _setting("", "Certificate chain in PEM, to serve https.")
     tls_key: str = _setting("", "Private key of the certificate, in PEM.")
@@ -102,8 +115,16 @@ class Settings:
     def __post_init__(self) -> None:
         if bool(self.tls_cert) != bool(self.tls_key):
             raise SettingsError("tls_cert and tls_key are given together, or neither.")
-        if self.path and (not self.path.startswith("/") or self.path.endswith("/")):
-            raise SettingsError(f"path must begin with a slash and not end with one, not {self.path!r}.")
+        for name in ("path", "anycable_path"):
+            path = getattr(self, name)
+            if path and (not path.startswith("/") or path.endswith("/")):
+                raise SettingsError(f"{name} must begin with a slash and not end with one, not {path!r}.")
+        if self.anycable and self.anycable_path in ("", self.path):
+            raise SettingsError("anycable_path must be a path of its own, such as /ds.")
+        if self.public_streams and not self.anycable_secret and not self.skip_auth:
+            raise SettingsError("public_streams needs anycable_secret, which proves JWTs, or skip_auth.")
+        if self.skip_auth and not self.anycable_secret and not self.public_streams:
+            raise SettingsError("skip_auth needs anycable_secret, which proves names, or public_streams.")
 
 
 def fields() -> Iterator[tuple[str, Any, Any, Rule]]:
@@ -144,6 +165,8 @@ def _read_file(config: Path) -> dict[str, Any]:
 
 def _check(value: Any, kind: Any, rule: Rule, where: str) -> Any:
     converted = _convert(value, kind, where)
+    if rule.secret and not converted:
+        raise SettingsError(f"{where}: a secret must not be empty; leave it out to have none.")
     if rule.choices and converted not in rule.choices:
         raise SettingsError(f"{where}: {converted!r} is not one of {', '.join(rule.choices)}.")
     if rule.minimum is not None and converted < rule.minimum:

@@ -5,6 +5,7 @@ keys that fit it and can choose nothing else: not `none`, and not an HMAC made w
 """
 
 import json
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,13 @@ from millstream.server.settings import SettingsError
 
 HMAC = ("HS256", "HS384", "HS512")
 _MIN_SECRET_BYTES = 16
+
+# Ours is the word on short secrets, said once when the server starts.
+warnings.filterwarnings("ignore", message="The HMAC key is")
+
+# What decoding raises for tokens that are none: also for JSON that is too deep, and for times that
+# are no times.
+_UNREADABLE = (jwt.PyJWTError, RecursionError, ArithmeticError, TypeError, ValueError)
 
 
 class Key(msgspec.Struct, frozen=True):
@@ -84,7 +92,7 @@ class Keyring:
         """Give the claims of a token that one of the keys proves."""
         try:
             header = jwt.get_unverified_header(token)
-        except jwt.PyJWTError:
+        except _UNREADABLE:
             return None
         for key in self._keys:
             if header.get("alg") not in key.algorithms or (
@@ -93,7 +101,11 @@ class Keyring:
                 continue
             try:
                 claims: dict[str, Any] = jwt.decode(token, key.verifier, algorithms=list(key.algorithms))
-            except jwt.PyJWTError:
+            except _UNREADABLE:
                 continue
-            return claims
+            return claims if _is_time(claims.get("exp")) else None
         return None
+
+
+def _is_time(value: object) -> bool:
+    return value is None or (isinstance(value, int | float) and not isinstance(value, bool))

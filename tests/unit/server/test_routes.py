@@ -6,6 +6,7 @@ import logging
 
 import pytest
 
+from millstream.protocol import caching
 from millstream.protocol.offsets import format_offset
 from millstream.protocol.replies import Reply
 from millstream.server.http import Request
@@ -223,7 +224,7 @@ def test_a_failure_of_ours_is_an_answer_without_details(caplog: pytest.LogCaptur
 def test_a_request_without_anything_special_is_public() -> None:
     """G6."""
     request = Request(b"GET", b"/s", b"", {}, b"")
-    assert not request.has_credentials
+    assert request.cache_control == caching.PUBLIC
 
 
 def test_a_large_answer_is_compressed_beside_the_loop() -> None:

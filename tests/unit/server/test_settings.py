@@ -44,6 +44,14 @@ def test_the_option_wins_over_the_variable_and_that_over_the_file(
     assert load({"port": option}, variables, config).port == port
 
 
+BESIDE: dict[str, dict[str, Any]] = {
+    "tls_cert": {"tls_key": "k"},
+    "tls_key": {"tls_cert": "c"},
+    "public_streams": {"skip_auth": True},
+    "skip_auth": {"public_streams": True},
+}
+
+
 def test_each_setting_can_be_given_in_each_way(config: Path) -> None:
     """A value that is not the default, as text and as a TOML value."""
     for name, kind, default, rule in fields():
@@ -51,12 +59,12 @@ def test_each_setting_can_be_given_in_each_way(config: Path) -> None:
         if kind is bool:
             value = not default
         elif kind in (int, float):
-            value = kind(default + 1)
+            value = kind(default + 1 if rule.maximum is None or default < rule.maximum else default - 1)
         elif kind is str:
             value = next((choice for choice in rule.choices if choice != default), "/some/thing")
         else:
             value = ("https://a.example", "https://b.example")
-        beside = {"tls_cert": {"tls_key": "k"}, "tls_key": {"tls_cert": "c"}}.get(name, {})
+        beside = BESIDE.get(name, {})
         text = ",".join(value) if isinstance(value, tuple) else str(value)
         as_toml = json.dumps(value)
         config.write_text(f"{name} = {as_toml}\n")
@@ -170,3 +178,32 @@ def test_unknown_variables_are_ignored() -> None:
 def test_every_setting_says_what_it_is_for() -> None:
     for field in dataclasses.fields(Settings):
         assert field.metadata["rule"].help.endswith("."), field.name
+
+
+@pytest.mark.parametrize("name", ["auth_secret", "anycable_secret"])
+def test_a_secret_that_is_given_is_not_empty(config: Path, name: str) -> None:
+    """Whoever gave it meant to protect something; an open server would be a surprise."""
+    config.write_text(f'{name} = ""\n')
+    for options, variables, file in (
+        ({name: ""}, {}, None),
+        ({}, {f"MILLSTREAM_{name.upper()}": ""}, None),
+        ({}, {}, config),
+    ):
+        with pytest.raises(SettingsError, match="must not be empty"):
+            load(options, variables, file)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"public_streams": True},
+        {"skip_auth": True},
+        {"anycable_path": "ds"},
+        {"anycable": True, "anycable_path": ""},
+        {"anycable": True, "anycable_path": "/ds", "path": "/ds"},
+    ],
+    ids=str,
+)
+def test_settings_of_anycable_that_cannot_work_are_refused(given: dict[str, Any]) -> None:
+    with pytest.raises(SettingsError):
+        load(given, {})

@@ -1,0 +1,77 @@
+"""May this client of AnyCable's read that stream? Two questions, each with its way of saying yes:
+
+        who is it?          a JWT, as `X-JID` or the parameter `jid`           or --skip-auth
+        may it read this?   the stream's signed name, as the parameter         or --public-streams
+                            `signed` or the header `X-Signed`
+
+The signed name must be the stream that is asked for. A signed name that comes is verified even where
+it is not needed. None of it allows to write.
+"""
+
+from collections import OrderedDict
+
+from millstream.protocol.queries import Query
+from millstream.protocol.replies import Reply
+from millstream.server.anycable.credentials import Client, jwt_keyring, path_of, verify_jwt, verify_name
+from millstream.server.challenges import unauthorized
+from millstream.server.grants import Action, Grant, Scope
+from millstream.server.http import Request
+from millstream.server.settings import Settings
+
+_VERIFIED_CLIENTS = 4096
+
+
+class Readers:
+    """Who may read by AnyCable's rules."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._secret = settings.anycable_secret.encode()
+        self._keyring = jwt_keyring(settings.anycable_secret)
+        self._public_streams = settings.public_streams
+        self._skip_auth = settings.skip_auth
+        self._clients: OrderedDict[bytes, Client] = OrderedDict()
+        self.are_welcome = bool(self._secret) or settings.public_streams
+        """Whether anybody may read by these rules."""
+
+    def identify(self, request: Request, name: str, now_s: float) -> Reply | None:
+        """Find out what a request may read and write it on the request; or refuse it."""
+        query = Query(request.query)
+        expires_s = None
+        if not self._skip_auth:
+            token = request.headers.get(b"x-jid") or query.one(b"jid") or b""
+            client = self._client(token, now_s)
+            if client is None:
+                return _refuse(token, "a JWT as X-JID or the parameter jid")
+            request.token, expires_s = token, client.expires_s
+        signed = query.one(b"signed") or request.headers.get(b"x-signed") or b""
+        if signed:
+            verified = verify_name(self._secret, signed)
+            if verified is None or path_of(verified) != name:
+                return unauthorized("INVALID_TOKEN", "The signed name is not valid for this stream.")
+            request.token = request.token or signed
+            request.grant = Grant((Scope(Action.READ, name, exact=True),), expires_s)
+        elif self._public_streams:
+            request.grant = Grant((Scope(Action.READ),), expires_s)
+        else:
+            return _refuse(b"", "the stream's signed name as the parameter signed or as X-Signed")
+        return None
+
+    def _client(self, token: bytes, now_s: float) -> Client | None:
+        """Verify a JWT; one that was good a moment ago is good until it expires."""
+        client = self._clients.get(token)
+        if client is not None:
+            if client.expires_s is None or now_s < client.expires_s:
+                return client
+            del self._clients[token]
+        client = verify_jwt(self._keyring, token) if token else None
+        if client is not None:
+            self._clients[token] = client
+            if len(self._clients) > _VERIFIED_CLIENTS:
+                self._clients.popitem(last=False)
+        return client
+
+
+def _refuse(token: bytes, missing: str) -> Reply:
+    if token:
+        return unauthorized("INVALID_TOKEN", "The token is not valid, or not valid now.")
+    return unauthorized("MISSING_TOKEN", f"Send {missing}.")

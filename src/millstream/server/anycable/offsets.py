@@ -1,0 +1,48 @@
+"""AnyCable's offsets: a number and the epoch that it counts in.
+
+        42::1f3a     position 42 of the stream whose id is 1f3a
+
+A stream that was deleted and made again has another id, so an offset of the old one is stale and can
+be told. To clients all of it is opaque: they send back what they were sent.
+"""
+
+import msgspec
+
+from millstream.protocol.errors import MalformedError
+from millstream.protocol.offsets import NOW, START
+
+_SEPARATOR = b"::"
+_START = (b"-1", b"0", b"")
+_MAX_DIGITS = 32
+_HEX = frozenset(b"0123456789abcdef")
+
+
+class Offset(msgspec.Struct, frozen=True, gc=False):
+    """A position or one of the sentinels `START` and `NOW`, and the stream in which it was given."""
+
+    position: int
+    stream_id: int | None = None
+
+    def fits(self, stream_id: int) -> bool:
+        """Tell whether the offset was given in this stream, or means something in all of them."""
+        return self.stream_id is None or self.stream_id == stream_id
+
+
+def format_offset(position: int, stream_id: int) -> bytes:
+    """Write a position in a stream."""
+    return b"%d::%x" % (position, stream_id)
+
+
+def parse_offset(text: bytes) -> Offset:
+    """Read an offset."""
+    if text in _START:
+        return Offset(START)
+    if text == b"now":
+        return Offset(NOW)
+    number, separator, epoch = text.partition(_SEPARATOR)
+    is_number = number.isdigit() and len(number) <= _MAX_DIGITS
+    if separator and is_number and 0 < len(epoch) <= _MAX_DIGITS and _HEX.issuperset(epoch):
+        return Offset(int(number), int(epoch, 16))
+    raise MalformedError(
+        "INVALID_OFFSET", "An offset is -1, 0, now, or a value that this server gave in Stream-Next-Offset."
+    )

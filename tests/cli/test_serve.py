@@ -83,6 +83,18 @@ WRONG: dict[str, tuple[list[str], dict[str, str], str]] = {
         {},
         "--tls-cert, --tls-key: cannot be used: ",
     ),
+    "a quota without a number": (
+        ["--max-streams", "/chat", *MEMORY],
+        {},
+        "--max-streams: '/chat' is not a prefix and a number",
+    ),
+    "an empty secret": (["--auth-secret", "", *MEMORY], {}, "--auth-secret: a secret must not be empty"),
+    "an empty secret in a variable": (
+        [*MEMORY],
+        {"MILLSTREAM_ANYCABLE_SECRET": ""},
+        "MILLSTREAM_ANYCABLE_SECRET: a secret must not be empty",
+    ),
+    "a secret that is too short": (["--auth-secret", "short", *MEMORY], {}, "at least 16 bytes"),
     "a path without a slash": (["--path", "v1"], {}, "path must begin with a slash"),
     "a host that is nowhere": (
         ["--host", "host.invalid", "--insecure", *MEMORY],

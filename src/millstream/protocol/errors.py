@@ -27,6 +27,12 @@ class TooLargeError(RequestError):
     status = 413
 
 
+class UrlTooLongError(RequestError):
+    """A URL that is longer than the server accepts."""
+
+    status = 414
+
+
 class UnsupportedEncodingError(RequestError):
     """A `Content-Encoding` that the server cannot decode."""
 

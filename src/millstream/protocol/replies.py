@@ -184,6 +184,10 @@ def _staged_too_much(plan: parts.StagedTooMuch) -> Reply:
     return problem(413, "STAGED_TOO_MUCH", detail)
 
 
+def _stream_full(plan: streams.StreamFull) -> Reply:
+    return problem(413, "STREAM_FULL", f"A stream is at most {plan.max_bytes} bytes here.")
+
+
 # -- Creating and deleting -----------------------------------------------------------------------
 
 
@@ -239,6 +243,10 @@ def _sub_offset_overshoot(plan: streams.SubOffsetOvershoot) -> Reply:
         "FORK_SUB_OFFSET_OVERSHOOT",
         f"Stream-Fork-Sub-Offset may be at most {plan.available} here, the size of the next append.",
     )
+
+
+def _too_many_streams(plan: streams.TooManyStreams) -> Reply:
+    return problem(403, "TOO_MANY_STREAMS", f"There are {plan.limit} streams below {plan.above} already.")
 
 
 DELETED: Final = Reply(204, [])
@@ -349,6 +357,8 @@ _REPLIES: dict[type, Callable[[Any], Reply]] = {
     streams.ForkBeforeStart: _fork_before_start,
     streams.ForkUnaligned: _fork_unaligned,
     streams.SubOffsetOvershoot: _sub_offset_overshoot,
+    streams.StreamFull: _stream_full,
+    streams.TooManyStreams: _too_many_streams,
     reads.OffsetGone: _offset_gone,
     reads.OffsetUnaligned: _offset_unaligned,
 }

@@ -138,12 +138,18 @@ class SeqRegressed(msgspec.Struct, frozen=True, gc=False):
     received: bytes
 
 
-AppendRefusal = Closed | TypeMismatch | SeqRegressed | Fenced | Gap | BadStart
+class StreamFull(msgspec.Struct, frozen=True, gc=False):
+    """The stream would have more bytes than a stream may have here."""
+
+    max_bytes: int
+
+
+AppendRefusal = Closed | TypeMismatch | SeqRegressed | Fenced | Gap | BadStart | StreamFull
 AppendPlan = Append | Duplicate | AlreadyClosed | AppendRefusal
 
 
-def plan_append(stream: Stream, request: AppendRequest) -> AppendPlan:
-    """Decide what an append or close does to a stream, in the order of rule A2."""
+def plan_append(stream: Stream, request: AppendRequest, max_bytes: int = 0) -> AppendPlan:
+    """Decide what an append or close does to a stream, in the order of rule A2; 0 bytes are no limit."""
     stamp = request.stamp
     last = stream.producers.get(stamp.id) if stamp is not None and stream.producers is not None else None
     if stream.closed:
@@ -158,6 +164,8 @@ def plan_append(stream: Stream, request: AppendRequest) -> AppendPlan:
             return verdict
     if request.seq is not None and stream.last_seq is not None and request.seq <= stream.last_seq:
         return SeqRegressed(stream.last_seq, request.seq)
+    if max_bytes and request.data and stream.tail + len(request.data) - stream.base > max_bytes:
+        return StreamFull(max_bytes)
     return Append(request.data, stream.tail + len(request.data), request.closes, stamp, request.seq)
 
 
@@ -248,6 +256,13 @@ class SubOffsetOvershoot(msgspec.Struct, frozen=True):
     available: int
 
 
+class TooManyStreams(msgspec.Struct, frozen=True):
+    """There are as many streams below this path as there may be."""
+
+    above: str
+    limit: int
+
+
 class Create(msgspec.Struct, frozen=True):
     """A change to commit: a new stream and its first content."""
 
@@ -265,6 +280,8 @@ CreateRefusal = (
     | ForkBeforeStart
     | ForkUnaligned
     | SubOffsetOvershoot
+    | StreamFull
+    | TooManyStreams
 )
 CreatePlan = Create | Exists | CreateRefusal
 

@@ -18,7 +18,7 @@ from typing import Any
 from urllib.parse import quote, unquote_to_bytes
 
 from millstream.protocol import replies
-from millstream.protocol.errors import HeadersTooLargeError, RequestError, TooLargeError
+from millstream.protocol.errors import HeadersTooLargeError, RequestError, TooLargeError, UrlTooLongError
 from millstream.protocol.replies import Reply
 from millstream.server.frames import Frame
 from millstream.server.http import Request
@@ -80,7 +80,7 @@ class MillstreamApp:
         headers = _headers(scope)
         common = routes.cors.common_headers(headers.get(b"origin"))
         try:
-            _check_size(headers, self.settings)
+            _check_size(scope, headers, self.settings)
             body = await _body(receive, self.settings.max_body_bytes)
         except RequestError as error:
             await _send_reply(send, replies.malformed(error), common)
@@ -172,8 +172,11 @@ def _request(scope: Scope, headers: dict[bytes, bytes], body: bytes) -> Request:
     return Request(method, path, query, headers, body, scheme, mount, client[0].encode())
 
 
-def _check_size(headers: dict[bytes, bytes], settings: Settings) -> None:
+def _check_size(scope: Scope, headers: dict[bytes, bytes], settings: Settings) -> None:
     """Refuse what is too large before its body is read; not every server does."""
+    path = scope.get("raw_path") or scope["path"].encode()
+    if len(path) + len(scope.get("query_string", b"")) > settings.max_url_bytes:
+        raise UrlTooLongError("URL_TOO_LONG", "The URL is too long.")
     if sum(len(name) + len(value) + 4 for name, value in headers.items()) > settings.max_header_bytes:
         raise HeadersTooLargeError("HEADERS_TOO_LARGE", "The headers are too large or too many.")
     length = headers.get(b"content-length", b"")

@@ -94,7 +94,7 @@ class Incoming:
         could_be_known = self.between and not self.whole
         self.head_bytes += len(data)
         self._parse(data)
-        if self.head_bytes > self._settings.max_header_bytes:
+        if self.head_bytes > self._settings.max_header_bytes or len(self._url) > self._settings.max_url_bytes:
             self._refuse_head()
         if could_be_known and len(self.whole) == 1 and self.between:
             self._learn(data, *self.whole[0])
@@ -135,7 +135,7 @@ class Incoming:
             self.refusal = reply
 
     def _refuse_head(self) -> None:
-        too_long_url = 2 * len(self._url) > self._settings.max_header_bytes
+        too_long_url = len(self._url) > self._settings.max_url_bytes
         self._refuse(_URL_TOO_LONG if too_long_url else _HEADERS_TOO_LARGE)
 
     def _refuse_body(self) -> None:
@@ -168,10 +168,9 @@ class Incoming:
         self.in_body = True
         self.head_bytes = 0
         headers, parser = self._headers, self._parser
-        if (
-            len(headers) > _MAX_HEADERS
-            or len(self._url) + self._field_bytes > self._settings.max_header_bytes
-        ):
+        url_bytes, settings = len(self._url), self._settings
+        too_much = url_bytes + self._field_bytes > settings.max_header_bytes
+        if too_much or len(headers) > _MAX_HEADERS or url_bytes > settings.max_url_bytes:
             self._refuse_head()
         if self.refusal is not None or self._is_offer():
             return

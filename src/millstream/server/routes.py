@@ -13,7 +13,7 @@ from functools import partial
 import msgspec
 
 from millstream.protocol import caching, headers, replies, streams
-from millstream.protocol.errors import RequestError
+from millstream.protocol.errors import MalformedError, RequestError
 from millstream.protocol.names import control_path, is_reserved, parse_name
 from millstream.protocol.offsets import NOW
 from millstream.protocol.queries import Query
@@ -63,6 +63,7 @@ class Routes:
         self.store = store
         self.settings = settings
         self._path = settings.path
+        self._max_name_bytes = settings.max_name_bytes
         self.auth = auth
         self.live = Live(store, settings, clock_ms)
         self.cors = cors.Cors(settings.cors_origin)
@@ -149,6 +150,10 @@ class Routes:
         return reply_to(decision)
 
     def _create(self, name: str, request: Request) -> Answer:
+        if len(name) > self._max_name_bytes or len(name.encode()) > self._max_name_bytes:
+            raise MalformedError(
+                "NAME_TOO_LONG", f"A path is at most {self._max_name_bytes} bytes long here."
+            )
         create = parse_create(request.headers, self._body(request))
         if create.forked_from is not None:
             source = self._unmounted(create.forked_from, request.mount)

@@ -19,6 +19,8 @@ from millstream.server.settings import Settings, SettingsError
 from millstream.store.base import Store, StoreError
 from millstream.store.log.opening import FolderStore
 from millstream.store.memory import MemoryStore
+from millstream.store.quotas import QuotaError, Quotas, parse_quota
+from millstream.store.table import TableStore
 
 _log = logging.getLogger("millstream")
 
@@ -28,9 +30,17 @@ _TICK_S = 0.25
 
 def open_store(settings: Settings) -> Store:
     """Make the engine that the settings name."""
+    try:
+        quotas = Quotas(settings.max_stream_bytes, tuple(map(parse_quota, settings.max_streams)))
+    except QuotaError as error:
+        raise SettingsError(f"--max-streams: {error}") from None
+    store: TableStore
     if settings.store == "memory":
-        return MemoryStore()
-    return FolderStore(Path(settings.data), durable=settings.durability == "fsync")
+        store = MemoryStore()
+    else:
+        store = FolderStore(Path(settings.data), durable=settings.durability == "fsync")
+    store.quotas = quotas
+    return store
 
 
 def clock_ms() -> int:

@@ -73,6 +73,16 @@ class Settings:
         2**20, "Most bytes in one answer; a single larger message is sent whole.", minimum=1
     )
     max_header_bytes: int = _setting(32 * 2**10, "Most bytes of a request before its body.", minimum=1024)
+    max_url_bytes: int = _setting(16 * 2**10, "Most bytes of a request's URL.", minimum=64)
+    max_name_bytes: int = _setting(
+        1024, "Most bytes of a new stream's path, decoded.", minimum=1, maximum=1024
+    )
+    max_stream_bytes: int = _setting(0, "Most bytes of one stream; 0 is no limit.", minimum=0)
+    max_streams: tuple[str, ...] = _setting(
+        (),
+        "Most streams below a prefix, such as /chat=1000; * stands for a segment, /tenants/*=100; "
+        "may be given several times.",
+    )
     max_connections: int = _setting(16_384, "Most connections at once; more are answered 503.", minimum=1)
     max_connections_per_address: int = _setting(
         0, "Most connections at once from one address; 0 is no limit.", minimum=0

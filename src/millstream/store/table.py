@@ -24,6 +24,7 @@ from millstream.protocol.streams import NotFound, SoftDeleted, Stream
 from millstream.store.base import Appended, Created, Deleted, Head, Missing, Page, Read, Store
 from millstream.store.pending import Eventually
 from millstream.store.pieces import Piece
+from millstream.store.quotas import Quotas
 
 _LISTING_STEPS = 10_000  # names looked at for one page, so that a glob that matches little stays quick
 _UNSEEN = -1
@@ -119,6 +120,7 @@ class TableStore(Store):
     """An engine that decides on streams it has at hand."""
 
     def __init__(self) -> None:
+        self.quotas = Quotas()
         self._by_name: dict[str, Kept] = {}
         self._deadlines: list[tuple[int, int, str]] = []  # names, not streams: it would keep deleted ones
 
@@ -182,7 +184,7 @@ class TableStore(Store):
         kept = self._find(name, now_ms)
         if not isinstance(kept, Kept):
             return kept
-        plan = streams.plan_append(kept.stream, request)
+        plan = streams.plan_append(kept.stream, request, self.quotas.max_stream_bytes)
         if isinstance(plan, streams.Append):
             if plan.data:
                 kept.content.append(plan.data)
@@ -294,6 +296,10 @@ class TableStore(Store):
         return self._keep(plan, source)
 
     def _keep(self, plan: streams.Create, source: Kept | None) -> Eventually[Created]:
+        refusal = self.quotas.refuse(plan)
+        if refusal is not None:
+            return refusal
+        self.quotas.add(plan.stream.name)
         stream = copy.copy(plan.stream)  # the plan says what was created; the stream will change
         kept = Kept(stream, source, self._new_content(stream))
         if plan.data:
@@ -334,6 +340,7 @@ class TableStore(Store):
         while doomed is not None:
             gone.append(doomed)
             del self._by_name[doomed.stream.name]
+            self.quotas.remove(doomed.stream.name)
             source = doomed.source
             if source is None:
                 return gone, None

@@ -154,6 +154,7 @@ class LogStore(StagingTable):
         self._to_sweep.clear()
         self._bytes_since_checkpoint = 0
         self._lsn = self._durable_lsn = self._log.next_lsn - 1
+        self.quotas.recount(self._kept_names)
 
     async def _jobs_done(self) -> None:
         while self._jobs:  # noqa: ASYNC110  once, at the end: not worth an event
@@ -256,6 +257,14 @@ class LogStore(StagingTable):
         new = sorted(name for name in unsaved if name > after and name.startswith(prefix))
         for name, _ in groupby(heapq.merge(self._catalog.names(prefix, after), new)):
             yield name
+
+    def _kept_names(self, prefix: str) -> Iterator[str]:
+        """Give the names below a prefix without those of streams that the catalog still has."""
+        residents = self._residents
+        lost = {row.name for id in residents.lost if (row := self._catalog.by_id(id)) is not None}
+        for name in self._walk_names(prefix, ""):
+            if name not in lost or name in residents.by_name:
+                yield name
 
     def _end(self, kept: Kept) -> Eventually[Deleted]:
         # An expired stream that is met while changes are refused ends later; readers see no difference.

@@ -23,6 +23,7 @@ from millstream.protocol.requests import AppendRequest, ReadRequest, parse_appen
 from millstream.protocol.requests import Live as LiveMode
 from millstream.protocol.streams import Stream
 from millstream.server import compression, cors
+from millstream.server.admission import Admission
 from millstream.server.anycable.reads import Reads as AnyCableReads
 from millstream.server.auth import Auth, keep_private, refuse
 from millstream.server.challenges import unauthorized
@@ -74,6 +75,7 @@ class Routes:
         )
         self._controls = Control(store, self.live, auth, self.metrics, clock_ms)
         self._parts = PartRoutes(store, settings, self.metrics, self._body, clock_ms)
+        self.admission = Admission(store, settings)
         self._limits = Limits(settings)
         self._clock_ms = clock_ms
         self._anycable_reads = AnyCableReads(self.live, self.metrics, self._coded)
@@ -130,6 +132,8 @@ class Routes:
     # -- Streams ---------------------------------------------------------------------------------
 
     def _append(self, name: str, request: Request) -> Answer:
+        if (refusal := self.admission.refusal()) is not None:
+            return refusal
         try:
             found = self._parts.post(name, request) if request.query else None
             if found is not None and not isinstance(found, AppendRequest):
@@ -154,6 +158,8 @@ class Routes:
             raise MalformedError(
                 "NAME_TOO_LONG", f"A path is at most {self._max_name_bytes} bytes long here."
             )
+        if (overload := self.admission.refusal()) is not None:
+            return overload
         create = parse_create(request.headers, self._body(request))
         if create.forked_from is not None:
             source = self._unmounted(create.forked_from, request.mount)

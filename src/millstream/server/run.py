@@ -55,6 +55,7 @@ async def running_routes(settings: Settings, store: Store) -> AsyncIterator[Rout
     check_exposure(settings, auth)
     await store.open()
     routes = Routes(store, settings, auth, clock_ms)
+    routes.admission.turn_began_s = asyncio.get_running_loop().time
     ticking = asyncio.create_task(_tick(routes))
     try:
         yield routes

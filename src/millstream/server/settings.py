@@ -93,6 +93,24 @@ class Settings:
     rate_per_token: float = _setting(
         0.0, "Requests a second with one token; more are answered 429. 0 is no limit.", minimum=0
     )
+    max_unsynced_bytes: int = _setting(
+        64 * 2**20, "Most bytes of changes that wait for the disk; more are answered 503.", minimum=0
+    )
+    max_unsynced_changes: int = _setting(
+        16_384, "Most changes that wait for the disk; more are answered 503.", minimum=0
+    )
+    max_disk_lag_ms: float = _setting(
+        100.0,
+        "For how many milliseconds changes beyond the first 8 MiB may have to wait for the disk; those that "
+        "would wait longer are answered 503.",
+        minimum=1,
+    )
+    max_loop_lag_ms: float = _setting(
+        25.0,
+        "How late changes may be looked at, in milliseconds; when it has been later for a second, those "
+        "that are too late are answered 503.",
+        minimum=1,
+    )
     header_timeout_s: float = _setting(10.0, "How long a client may take to send its headers.", minimum=0.1)
     body_timeout_s: float = _setting(30.0, "How long a request body may stall.", minimum=0.1)
     idle_timeout_s: float = _setting(75.0, "How long an idle connection is kept open.", minimum=0.1)

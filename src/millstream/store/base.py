@@ -66,6 +66,15 @@ class Store(ABC):
     listener: Listener = staticmethod(lambda name: None)
     """Told the name of a stream after every change that a waiting reader must see."""
 
+    unsynced_changes: int = 0
+    """How many changes are decided and not yet durable."""
+
+    unsynced_bytes: int = 0
+    """How many bytes they have."""
+
+    synced_bytes: int = 0
+    """How many bytes have become durable since the beginning."""
+
     on_failure: Callable[[str], None] = staticmethod(lambda reason: None)
     """Told when the engine can promise nothing any more; its server should stop."""
 

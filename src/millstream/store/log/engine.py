@@ -101,6 +101,7 @@ class LogStore(StagingTable):
         self._residents = Residents(catalog, self._files, 0)
         self._committer: Committer | None = None
         self._waiting: deque[_Waiting] = deque()
+        self._unsynced: deque[int] = deque()  # sizes of the records that the committer has
         self._ending: dict[str, int] = {}  # names whose end is not durable yet, and its record
         self._refusal: Unstored | None = None
         self._full_since_ms = 0
@@ -153,6 +154,8 @@ class LogStore(StagingTable):
         self._due_after = NOBODY
         self._to_sweep.clear()
         self._bytes_since_checkpoint = 0
+        self._unsynced.clear()
+        self.unsynced_changes = self.unsynced_bytes = 0
         self._lsn = self._durable_lsn = self._log.next_lsn - 1
         self.quotas.recount(self._kept_names)
 
@@ -339,6 +342,9 @@ class LogStore(StagingTable):
         kept.lsn = self._lsn
         self._residents.dirty[kept.stream.id] = kept
         self._bytes_since_checkpoint += len(record)
+        self._unsynced.append(len(record))
+        self.unsynced_changes += 1
+        self.unsynced_bytes += len(record)
         self._committer.submit(record)
 
     def _visible_when_durable(self, kept: Kept, decision: D) -> Pending[D]:
@@ -374,6 +380,11 @@ class LogStore(StagingTable):
             self._fail(outcome.reason)
 
     def _durable(self, lsn: int) -> None:
+        for _ in range(lsn - self._durable_lsn):
+            size = self._unsynced.popleft()
+            self.unsynced_changes -= 1
+            self.unsynced_bytes -= size
+            self.synced_bytes += size
         self._durable_lsn = lsn
         while self._waiting and self._waiting[0].lsn <= lsn:
             entry = self._waiting.popleft()

@@ -15,8 +15,14 @@ def resident_bytes(pid: int) -> int:
     return int(pages) * resource.getpagesize()
 
 
-def allow_many_connections(wanted: int = 8192) -> None:
+def allow_many_connections(wanted: int = 20_000) -> None:
     """Raise the limit on open files, which servers inherit: a thousand readers need more than 1,024."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft < wanted:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (min(wanted, hard), hard))
+        limit = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
+
+
+def allowed_connections() -> int:
+    """How many files a process may have open."""
+    return resource.getrlimit(resource.RLIMIT_NOFILE)[0]

@@ -1,13 +1,15 @@
 """What waiting costs: resident memory for each idle SSE reader and each idle stream."""
 
 from bench.crowd import crowd
-from bench.memory import resident_bytes
+from bench.memory import allowed_connections, resident_bytes
 from bench.rounds import Effort, Sample, Scenario
 from bench.scenarios.streams import PATH, connection, create, request
 from tests.running import Server
 
 WARM_UP_READERS = 50
 WARM_UP_STREAMS = 500
+CROWD_READERS = 15_000
+SPARE_FILES = 500
 KIB = 1024
 
 
@@ -31,6 +33,18 @@ def measure_readers(server: Server, effort: Effort) -> Sample:
     return Sample(grown / effort.readers / KIB)
 
 
+def measure_crowd(server: Server, effort: Effort) -> Sample:
+    """As many readers as the limit on open files lets a process have, up to 15,000; then one message."""
+    readers = min(CROWD_READERS, allowed_connections() - SPARE_FILES)
+    before = resident_bytes(server.pid)
+    with crowd(server.url + PATH, readers) as waiting:
+        grown = resident_bytes(server.pid) - before
+        report = waiting.obey("paced 1 1")
+    if report.delivered != readers:
+        raise RuntimeError(f"{report.delivered} of {readers} readers got the message")
+    return Sample(grown / readers / KIB, p50_ms=report.p50_ms, p99_ms=report.p99_ms)
+
+
 def warm_up_streams(server: Server, effort: Effort) -> None:
     create_streams(server, 0, WARM_UP_STREAMS)
 
@@ -51,6 +65,16 @@ ALL = (
         prepare=warm_up_readers,
         less_is_better=True,
         fresh_servers=True,
+    ),
+    Scenario(
+        name="idle-crowd",
+        title="memory, each of 15,000 idle SSE readers",
+        unit="KiB",
+        measure=measure_crowd,
+        prepare=warm_up_readers,
+        less_is_better=True,
+        fresh_servers=True,
+        only_ours=True,
     ),
     Scenario(
         name="idle-stream",

@@ -32,6 +32,7 @@ class Wire:
     """One connection to a server."""
 
     def __init__(self, url: str) -> None:
+        self.url = url
         address = urlsplit(url)
         self.host = address.netloc
         self.socket = socket.create_connection((address.hostname, address.port), timeout=PATIENCE_S)

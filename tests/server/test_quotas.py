@@ -40,6 +40,19 @@ def test_a_stream_is_filled_to_its_last_byte_and_can_still_be_closed(store: tupl
         assert post(server, "/fork", b"x").status_code == 413
 
 
+def test_parts_are_committed_up_to_the_last_byte(store: tuple[str, ...]) -> None:
+    """X3."""
+    with millstream("--max-stream-bytes", "10", *store) as server:
+        put(server, "/s", b"12345")
+        assert post(server, "/s?part=fits", b"67890").status_code == 204
+        assert post(server, "/s?part=more", b"1").status_code == 204
+        both = post(server, "/s?parts=commit", b'{"parts":["fits","more"]}', Content_Type="application/json")
+        assert (both.status_code, both.json()["code"]) == (413, "STREAM_FULL")
+        one = post(server, "/s?parts=commit", b'{"parts":["fits"]}', Content_Type="application/json")
+        assert one.status_code == 204
+        assert httpx.get(server.url + "/s").text == "1234567890"
+
+
 def test_there_are_so_many_streams_below_a_prefix_and_no_more(store: tuple[str, ...]) -> None:
     with millstream("--max-streams", "/t/*=2", *store) as server:
         assert [put(server, f"/t/a/{name}").status_code for name in "123"] == [201, 201, 403]

@@ -25,7 +25,15 @@ from millstream.protocol.producers import Stamp, parse_stamp
 from millstream.protocol.queries import Query
 from millstream.protocol.requests import AppendRequest, Headers, parse_append
 from millstream.protocol.staging import Staged
-from millstream.protocol.streams import Append, AppendPlan, Closed, Stream, TypeMismatch, plan_append
+from millstream.protocol.streams import (
+    Append,
+    AppendPlan,
+    Closed,
+    Stream,
+    StreamFull,
+    TypeMismatch,
+    plan_append,
+)
 
 MAX_PARTS: Final = 10_000
 """Most parts of one stream that wait at a time."""
@@ -188,7 +196,7 @@ def plan_stage(
     return Stage(request.id, request.data)
 
 
-def plan_commit(stream: Stream, request: CommitRequest) -> CommitPlan:
+def plan_commit(stream: Stream, request: CommitRequest, max_bytes: int = 0) -> CommitPlan:
     """Decide what a commit does: all that an append meets comes first, so a duplicate needs no parts."""
     like = AppendRequest(_ANY_DATA, stream.content_type, request.closes, request.stamp, request.seq)
     plan = plan_append(stream, like)
@@ -199,6 +207,8 @@ def plan_commit(stream: Stream, request: CommitRequest) -> CommitPlan:
         if id not in parts:
             return PartMissing(id)
     size = sum(parts[id].size for id in request.ids)
+    if 0 < max_bytes < stream.tail + size - stream.base:
+        return StreamFull(max_bytes)
     append = Append(b"", stream.tail + size, request.closes, request.stamp, request.seq)
     return Commit(append, request.ids, size)
 

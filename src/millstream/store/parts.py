@@ -66,7 +66,7 @@ class StagingTable(TableStore):
         if not isinstance(kept, Kept):
             return kept
         self._expire_parts(kept, now_ms)
-        plan = parts.plan_commit(kept.stream, request)
+        plan = parts.plan_commit(kept.stream, request, self.quotas.max_stream_bytes)
         if isinstance(plan, parts.Commit):
             self._release_parts(kept, append_parts(kept, plan, now_ms))
             return self._commit_parts(kept, plan, now_ms)

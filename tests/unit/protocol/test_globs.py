@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millstream.protocol.globs import glob_matches
+from millstream.protocol.globs import glob_matches, path_matches
 
 
 @pytest.mark.parametrize(
@@ -76,3 +76,24 @@ def test_no_pattern_explodes(pattern: str, name: str) -> None:
     begun_s = time.perf_counter()
     glob_matches(pattern, name)
     assert time.perf_counter() - begun_s < 0.5
+
+
+@pytest.mark.parametrize(
+    ("pattern", "path", "match"),
+    [
+        ("/a", "/a", True),
+        ("a", "/a", True),
+        ("/a", "//a", False),
+        ("//a", "//a", True),
+        ("/a", "/a/", False),
+        ("/*", "//a", False),
+        ("/**", "//a", True),
+        ("**", "//a", True),
+        ("**/a", "/b/a", True),
+        ("/a/**", "/a", True),
+        ("/a/**", "//a/b", False),
+    ],
+)
+def test_a_path_matches_to_the_slash(pattern: str, path: str, match: bool) -> None:
+    """P3: what differs in a slash is another stream, and another's."""
+    assert path_matches(pattern, path) is match

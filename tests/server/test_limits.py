@@ -41,6 +41,19 @@ def test_an_address_that_asks_too_often_is_told_when_to_come_back() -> None:
             assert answer.headers["ratelimit"] == '"address";r=0;t=1'
             assert answer.json()["code"] == "RATE_LIMITED"
         assert httpx.get(f"{server.url}/__ds/healthz").status_code == 200
+        assert 429 in {httpx.get(f"{server.url}/__ds/streams").status_code for _ in range(8)}
+
+
+def test_an_answer_says_what_is_left() -> None:
+    with millstream("--rate-per-address", "100", "--rate-per-token", "50", "--auth-secret", SECRET) as server:
+        token = jwt.encode({"scope": "write read"}, SECRET, algorithm="HS256")
+        made = httpx.put(f"{server.url}/s", headers={"Authorization": f"Bearer {token}"} | TEXT)
+        assert made.status_code == 201
+        assert made.headers["ratelimit"] == '"address";r=99;t=1, "token";r=49;t=1'
+        assert made.headers["ratelimit-policy"] == '"address";q=100;w=1, "token";q=50;w=1'
+        refused = httpx.get(f"{server.url}/s")
+        assert refused.status_code == 401
+        assert refused.headers["ratelimit"].startswith('"address";r=')
 
 
 def test_a_token_has_a_rate_of_its_own() -> None:

@@ -24,6 +24,7 @@ from millstream.store.base import Store
 _BURST_S = 1.0
 _FLOOR_BYTES = 8 * 2**20  # what one commit takes
 _SAMPLE_S = 0.05
+_STALE_S = 1.0
 
 _OVERLOADED = problem(
     503,
@@ -39,15 +40,15 @@ class DiskQueue:
     def __init__(self, max_lag_s: float, max_bytes: int) -> None:
         self._max_lag_s = max_lag_s
         self._max_bytes = max_bytes
-        self._floor_bytes = min(_FLOOR_BYTES, max_bytes)
+        self.floor_bytes = min(_FLOOR_BYTES, max_bytes)
+        """Up to here nobody needs to ask."""
         self._bytes_per_s = 0.0
-        self._sampled_s: float | None = None
+        self._sampled_s = 0.0
         self._sampled_bytes = 0
 
     def is_late(self, waiting_bytes: int, synced_bytes: int, now_s: float) -> bool:
         """Tell whether a change that comes now would wait too long; `synced_bytes` counts from the start."""
-        if waiting_bytes <= self._floor_bytes:
-            self._sampled_s = None
+        if waiting_bytes <= self.floor_bytes:
             return False
         self._sample(synced_bytes, now_s)
         if waiting_bytes > self._max_bytes:
@@ -55,35 +56,32 @@ class DiskQueue:
         return waiting_bytes > self._max_lag_s * self._bytes_per_s > 0
 
     def _sample(self, synced_bytes: int, now_s: float) -> None:
-        """Measure the disk while it has enough to do."""
-        if self._sampled_s is not None:
-            taken_s = now_s - self._sampled_s
-            if taken_s < _SAMPLE_S:
-                return
+        """Measure the disk, while it has enough to do: who asks seldom measures nothing."""
+        taken_s = now_s - self._sampled_s
+        if taken_s < _SAMPLE_S:
+            return
+        if taken_s < _STALE_S:
             rate = max(1.0, (synced_bytes - self._sampled_bytes) / taken_s)
             self._bytes_per_s = (self._bytes_per_s + rate) / 2 if self._bytes_per_s else rate
         self._sampled_s, self._sampled_bytes = now_s, synced_bytes
 
 
 class Turns:
-    """How long the turns of an event loop are, and whether they have been too long for too long."""
+    """Whether the turns of an event loop have been too long for too long."""
 
     def __init__(self, max_lag_s: float) -> None:
-        self._max_lag_s = max_lag_s
-        self._began_s = 0.0
-        self._lag_s = 0.0
-        self._fine_s = 0.0
+        self.max_lag_s = max_lag_s
+        """Up to here nobody needs to ask."""
+        self._late_since_s = self._late_until_s = 0.0
 
     def is_late(self, began_s: float, now_s: float) -> bool:
         """Tell whether what is looked at now, in the turn that began then, should be refused."""
-        lag_s = now_s - began_s
-        if began_s != self._began_s:
-            idle_s = began_s - self._began_s - self._lag_s
-            if self._lag_s <= self._max_lag_s or idle_s > self._max_lag_s:
-                self._fine_s = began_s
-            self._began_s = began_s
-        self._lag_s = lag_s
-        return lag_s > self._max_lag_s and began_s - self._fine_s > _BURST_S
+        if now_s - began_s <= self.max_lag_s:
+            return False
+        if began_s - self._late_until_s > self.max_lag_s:  # there was time for shorter turns, or for a rest
+            self._late_since_s = began_s
+        self._late_until_s = now_s
+        return began_s - self._late_since_s > _BURST_S
 
 
 class Admission:
@@ -94,15 +92,21 @@ class Admission:
         self._max_changes = settings.max_unsynced_changes
         self._disk = DiskQueue(settings.max_disk_lag_ms / 1000, settings.max_unsynced_bytes)
         self._turns = Turns(settings.max_loop_lag_ms / 1000)
+        self._floor_bytes, self._max_lag_s = self._disk.floor_bytes, self._turns.max_lag_s
         self.turn_began_s: Callable[[], float] = time.monotonic
         """Tells when the event loop's turn began; uvloop's clock stands still in between."""
 
     def refusal(self) -> Reply | None:
         """Refuse a change that would wait for too long; one of any size is taken when nothing waits."""
-        store, now_s = self._store, time.monotonic()
+        store = self._store
+        began_s, now_s = self.turn_began_s(), time.monotonic()
+        waiting_bytes = store.unsynced_bytes
         if (
-            self._turns.is_late(self.turn_began_s(), now_s)
-            or self._disk.is_late(store.unsynced_bytes, store.synced_bytes, now_s)
+            (now_s - began_s > self._max_lag_s and self._turns.is_late(began_s, now_s))
+            or (
+                waiting_bytes > self._floor_bytes
+                and self._disk.is_late(waiting_bytes, store.synced_bytes, now_s)
+            )
             or store.unsynced_changes > self._max_changes
         ):
             return _OVERLOADED

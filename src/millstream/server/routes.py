@@ -50,6 +50,7 @@ _ACTIONS = {
     b"POST": Action.WRITE,
     b"DELETE": Action.WRITE,
 }
+_COUNTED_CONTROLS = ("streams", "metrics")  # what costs something; whether the server lives, all may ask
 _COMPRESS_IN_THREAD_BYTES = 64 * 1024
 
 Route = Callable[[str, Request], Answer]
@@ -290,6 +291,9 @@ class Routes:
             return cors.preflight()
         if request.method not in (b"GET", b"HEAD"):
             return _method_not_allowed(b"GET, HEAD, OPTIONS")
+        if self._limits.are_on and paths[0] in _COUNTED_CONTROLS:
+            rates = self._limits.by_address(request.client, self._clock_ms() / 1000)
+            return when(rates.refusal or route(request), rates.written_on)
         return route(request)
 
     # -- What requests share ---------------------------------------------------------------------

@@ -29,12 +29,13 @@ def test_long_turns_one_after_another_are_an_overload() -> None:
     assert turns.is_late(began_s, began_s + 0.024) is False  # whoever is early in its turn is taken
 
 
-def test_one_short_turn_ends_the_overload() -> None:
+def test_short_turns_end_the_overload() -> None:
     turns = Turns(0.025)
     for number in range(20):
         refused(turns, 100.0 + 0.2 * number, 0.2)
-    assert refused(turns, 104.0, 0.01) == 0
-    assert refused(turns, 104.01, 0.2) == 0
+    for number in range(6):
+        assert refused(turns, 104.0 + 0.01 * number, 0.01) == 0
+    assert refused(turns, 104.06, 0.2) == 0
 
 
 MIB = 2**20
@@ -59,11 +60,18 @@ def test_a_fast_disk_takes_more() -> None:
 def test_a_disk_that_stands_still_takes_the_floor_until_it_moves_again() -> None:
     disk = DiskQueue(0.1, 64 * MIB)
     for step in range(20):
-        disk.is_late(30 * MIB, 0, 100.0 + step)
-    assert disk.is_late(9 * MIB, 0, 121.0)
+        disk.is_late(30 * MIB, 0, 100.0 + step / 10)
+    assert disk.is_late(9 * MIB, 0, 102.0)
     for step in range(10):
-        disk.is_late(9 * MIB, 50 * MIB * step, 130.0 + step / 10)
-    assert not disk.is_late(20 * MIB, 500 * MIB, 131.0)
+        disk.is_late(9 * MIB, 50 * MIB * step, 102.0 + step / 10)
+    assert not disk.is_late(20 * MIB, 500 * MIB, 103.0)
+
+
+def test_a_rest_is_not_taken_for_a_slow_disk() -> None:
+    disk = DiskQueue(0.1, 64 * MIB)
+    disk.is_late(30 * MIB, 0, 100.0)
+    disk.is_late(30 * MIB, 50 * MIB, 100.1)
+    assert not disk.is_late(30 * MIB, 50 * MIB, 200.0)  # nothing was synced, because nothing came
 
 
 def test_a_change_is_refused_while_too_much_waits() -> None:

@@ -10,6 +10,7 @@ import pytest
 import millstream
 import millstream.aio
 from millstream import TransportError
+from millstream.client.transport import Answer
 from running import Server, free_port
 from running import millstream as serving
 
@@ -39,6 +40,13 @@ class Refusing:
         raise TransportError("Could not connect", url=request.url)
 
 
+class Plain:
+    """A transport to a server that has no extension: it answers every HEAD like one."""
+
+    def send(self, request: Any, scope: Any = None) -> Any:
+        return Answer(200, {b"content-type": b"application/json", b"stream-next-offset": b"0"}, b"")
+
+
 @pytest.mark.parametrize(("shell", "name"), NAMES)
 def test_the_examples_of_a_name_run(
     shell: str, name: str, url: str, servers: dict[str, Any], monkeypatch: pytest.MonkeyPatch
@@ -50,7 +58,13 @@ def test_the_examples_of_a_name_run(
     if name == "MillstreamError":
         monkeypatch.setattr("millstream.client.retry.Attempts.delay_s", lambda *_: None)
     surroundings |= servers
-    surroundings |= {"url": url, "log": log, "asyncio": asyncio, "refusing": Refusing()}
+    surroundings |= {
+        "url": url,
+        "log": log,
+        "asyncio": asyncio,
+        "refusing": Refusing(),
+        "plain_server": Plain(),
+    }
     finder = doctest.DocTestFinder(recurse=False)
     [test] = finder.find(getattr(module, name), name, globs=surroundings, module=False)
     assert test.examples, f"{shell}.{name} shows no example"

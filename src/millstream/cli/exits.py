@@ -58,6 +58,9 @@ _HINTS: Final[dict[type[errors.MillstreamError], tuple[Exit, str]]] = {
     errors.SequenceConflictError: (Exit.CONFLICT, ""),
     errors.SequenceGapError: (Exit.CONFLICT, "Give a higher --epoch to begin anew"),
     errors.ContentTypeMismatchError: (Exit.CONFLICT, "`millstream head` shows the stream's type"),
+    errors.NotSupportedError: (Exit.BAD_INPUT, ""),
+    errors.PartMissingError: (Exit.CONFLICT, ""),
+    errors.PartConflictError: (Exit.CONFLICT, ""),
     errors.StaleEpochError: (
         Exit.CONFLICT,
         "Another run with this producer's name has begun since: leave it to that one, or give another name",

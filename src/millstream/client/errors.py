@@ -171,13 +171,28 @@ class ContentTypeMismatchError(MillstreamError):
 
 
 class PartMissingError(MillstreamError):
-    """A part to commit was not staged, or is committed, dropped or expired; nothing was appended."""
+    """A part to commit was not staged, or is committed, dropped or expired; nothing was appended.
+
+    >>> try:
+    ...     log.commit_parts(["never-staged"])
+    ... except PartMissingError as error:
+    ...     error.code
+    'PART_MISSING'
+    """
 
     default_code, default_status = "PART_MISSING", 409
 
 
 class PartConflictError(MillstreamError):
-    """The part's id is used for other bytes."""
+    """The part's id is used for other bytes.
+
+    >>> log.stage_part("1", [{"row": 1}])
+    >>> try:
+    ...     log.stage_part("1", [{"row": 2}])
+    ... except PartConflictError as error:
+    ...     error.code
+    'PART_CONFLICT'
+    """
 
     default_code, default_status = "PART_CONFLICT", 409
 
@@ -294,7 +309,14 @@ class TransportError(MillstreamError):
 
 
 class NotSupportedError(MillstreamError):
-    """The server lacks the extension of the protocol that was asked for."""
+    """The server lacks the extension of the protocol that was asked for.
+
+    >>> try:
+    ...     DurableStream(url, client=plain_server).stage_part("1", [{"row": 1}])
+    ... except NotSupportedError as error:
+    ...     error.code
+    'NOT_SUPPORTED'
+    """
 
     default_code = "NOT_SUPPORTED"
 

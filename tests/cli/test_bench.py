@@ -25,3 +25,4 @@ def test_a_terminal_shows_a_table(cli: Cli) -> None:
         assert " ms" in row
         assert "B/s" in row
     assert "per second" in shown
+    assert "appending for 0.2 s ..." in shown

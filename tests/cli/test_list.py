@@ -88,6 +88,7 @@ def test_rates_are_measured(cli: Cli, text: str) -> None:
     assert 1000 < record["bytesPerSecond"] < 100_000
     assert "kB/s" in shown
     assert "growth" in shown
+    assert "measuring for 0.5 s ..." in shown
 
 
 def test_a_server_that_lists_nothing_is_told_in_one_line(cli: Cli) -> None:

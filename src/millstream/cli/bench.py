@@ -1,7 +1,6 @@
 """`millstream bench`: a short load on a running server, to see what it does here and now."""
 
 import asyncio
-import sys
 import uuid
 from typing import Annotated
 
@@ -11,6 +10,7 @@ import typer
 from millstream.cli import targets
 from millstream.cli.load import Load, Result, run_load
 from millstream.cli.output import Output
+from millstream.cli.progress import activity
 from millstream.cli.targets import DEFAULT_URL, Token, Url
 from millstream.cli.units import number
 from millstream.cli.units import size as in_bytes
@@ -33,7 +33,8 @@ def bench(
     server = targets.server(url, token)
     base = targets.locate(server.url, f"{prefix.strip('/')}/{uuid.uuid4().hex[:12]}")
     load = Load(base, server.headers, seconds=seconds, connections=connections, size=size)
-    results = asyncio.run(run_load(load, _announce))
+    with activity("preparing ...") as announce:
+        results = asyncio.run(run_load(load, announce))
     output = Output()
     if not output.is_terminal:
         for result in results:
@@ -44,11 +45,6 @@ def bench(
     )
     for result in results:
         output.line(_row(result))
-
-
-def _announce(what: str) -> None:
-    if sys.stderr.isatty():
-        targets.note(what)
 
 
 def _row(result: Result) -> str:

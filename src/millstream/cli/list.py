@@ -10,6 +10,7 @@ import typer
 
 from millstream.cli import targets
 from millstream.cli.output import Output
+from millstream.cli.progress import activity
 from millstream.cli.targets import DEFAULT_URL, QUICK, Token, Url
 from millstream.cli.terminals import inert_line
 from millstream.cli.trees import Tree
@@ -63,8 +64,9 @@ def _found(server: targets.Server, prefix: str, glob: str, interval: float | Non
         yield from map(Sampled, walk())
         return
     began = time.monotonic()
-    before = {one.path: (one.bytes, time.monotonic()) for one in walk()}
-    time.sleep(max(0.0, began + interval - time.monotonic()))
+    with activity(f"measuring for {interval:g} s ..."):
+        before = {one.path: (one.bytes, time.monotonic()) for one in walk()}
+        time.sleep(max(0.0, began + interval - time.monotonic()))
     for one in walk():
         held, at = before.get(one.path, (0, began))
         yield Sampled(one, (one.bytes - held) / (time.monotonic() - at))

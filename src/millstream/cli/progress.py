@@ -1,7 +1,9 @@
 """Progress of what takes long: on a terminal's standard error, nowhere else."""
 
+import contextlib
 import sys
 import time
+from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
@@ -84,6 +86,18 @@ def _bar(*, known: bool) -> "Progress":
         console=Console(stderr=True),
         transient=True,
     )
+
+
+@contextlib.contextmanager
+def activity(first: str) -> Iterator[Callable[[str], None]]:
+    """Show that something goes on whose end is known by the clock; gives a function that says what."""
+    if not sys.stderr.isatty():
+        yield lambda _text: None
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status(first) as status:
+        yield lambda text: status.update(text)
 
 
 def rate(items: int, bytes: int, seconds: float) -> str:

@@ -9,7 +9,7 @@ two queues, each judged by the time that it makes a newcomer wait:
                       long a request that is looked at now has been waiting at least
 
 Bursts are no overload: what fits into the next commit may wait for a slow one as long as it takes, and
-turns of the loop may be long for a second.
+turns of the loop may be long for two seconds.
 
 Rule H4.
 """
@@ -21,7 +21,8 @@ from millstream.protocol.replies import Reply, problem
 from millstream.server.settings import Settings
 from millstream.store.base import Store
 
-_BURST_S = 1.0
+_BURST_S = 2.0
+_REST_S = 0.25
 _FLOOR_BYTES = 8 * 2**20  # what one commit takes
 _SAMPLE_S = 0.05
 _STALE_S = 1.0
@@ -78,7 +79,7 @@ class Turns:
         """Tell whether what is looked at now, in the turn that began then, should be refused."""
         if now_s - began_s <= self.max_lag_s:
             return False
-        if began_s - self._late_until_s > self.max_lag_s:  # there was time for shorter turns, or for a rest
+        if began_s - self._late_until_s > _REST_S:  # nothing was late for a while
             self._late_since_s = began_s
         self._late_until_s = now_s
         return began_s - self._late_since_s > _BURST_S

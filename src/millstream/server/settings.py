@@ -106,8 +106,8 @@ class Settings:
         minimum=1,
     )
     max_loop_lag_ms: float = _setting(
-        25.0,
-        "How late changes may be looked at, in milliseconds; when it has been later for a second, those "
+        50.0,
+        "How late changes may be looked at, in milliseconds; when it has been later for two seconds, those "
         "that are too late are answered 503.",
         minimum=1,
     )

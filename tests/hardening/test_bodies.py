@@ -102,6 +102,8 @@ BOMBS: dict[str, tuple[bytes, str, int]] = {
     "a gzip bomb": (gzip.compress(BOMB), "gzip", 413),
     "a deflate bomb": (zlib.compress(BOMB), "deflate", 413),
     "a bomb in a bomb": (gzip.compress(gzip.compress(BOMB)), "gzip, gzip", 413),
+    "a hundred layers": (b"x", ", ".join(["gzip"] * 100), 415),
+    "a hundred layers of nothing": (b"x", ", ".join(["identity"] * 100), 415),
     "two members": (gzip.compress(bytes(3 * 2**20)) * 2, "gzip", 413),
     "garbage": (b"not gzip at all", "gzip", 400),
     "half of it": (gzip.compress(b"hello" * 1000)[:-12], "gzip", 400),

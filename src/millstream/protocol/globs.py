@@ -6,41 +6,51 @@ to the last one: an earlier `**` could gain nothing that the later cannot. So no
 PROTOCOL.md 6.2; rules S5, X2.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 
 def glob_matches(pattern: str, name: str) -> bool:
     """Tell whether a name matches a pattern; leading slashes mean nothing."""
-    return _walk(pattern.lstrip("/").split("/"), name.lstrip("/").split("/"), "**", _segment_matches)
+    return _walk(pattern.lstrip("/").split("/"), name.lstrip("/").split("/"))
 
 
 def path_matches(pattern: str, path: str) -> bool:
     """Tell whether a path matches a pattern, to the slash: `//a` is another path than `/a`."""
     if not pattern.startswith("/"):
         pattern = "/" + pattern
-    return _walk(pattern.split("/"), path.split("/"), "**", _segment_matches)
+    return _walk(pattern.split("/"), path.split("/"))
 
 
 def _segment_matches(pattern: str, segment: str) -> bool:
-    return pattern == segment or ("*" in pattern and _walk(pattern, segment, "*", str.__eq__))
+    """Match one segment: each literal piece where it is found first, the first and last at the ends."""
+    if "*" not in pattern:
+        return pattern == segment
+    first, *middle, last = pattern.split("*")
+    at, end = len(first), len(segment) - len(last)
+    if at > end or not segment.startswith(first) or not segment.endswith(last):
+        return False
+    for piece in middle:
+        at = segment.find(piece, at, end)
+        if at < 0:
+            return False
+        at += len(piece)
+    return True
 
 
-def _walk(
-    pattern: Sequence[str], text: Sequence[str], many: str, matches: Callable[[str, str], bool]
-) -> bool:
-    """Match a sequence in which the item `many` stands for any run of items."""
-    at_pattern = at_text = 0
-    resume_pattern = resume_text = -1
-    while at_text < len(text):
-        if at_pattern < len(pattern) and pattern[at_pattern] == many:
-            resume_pattern, resume_text = at_pattern + 1, at_text
+def _walk(pattern: Sequence[str], path: Sequence[str]) -> bool:
+    """Match a sequence of segments in which `**` stands for any run of them."""
+    at_pattern = at_path = 0
+    resume_pattern = resume_path = -1
+    while at_path < len(path):
+        if at_pattern < len(pattern) and pattern[at_pattern] == "**":
+            resume_pattern, resume_path = at_pattern + 1, at_path
             at_pattern += 1
-        elif at_pattern < len(pattern) and matches(pattern[at_pattern], text[at_text]):
+        elif at_pattern < len(pattern) and _segment_matches(pattern[at_pattern], path[at_path]):
             at_pattern += 1
-            at_text += 1
+            at_path += 1
         elif resume_pattern >= 0:
-            resume_text += 1
-            at_pattern, at_text = resume_pattern, resume_text
+            resume_path += 1
+            at_pattern, at_path = resume_pattern, resume_path
         else:
             return False
-    return all(item == many for item in pattern[at_pattern:])
+    return all(item == "**" for item in pattern[at_pattern:])

@@ -15,7 +15,7 @@ class Query:
 
     def __init__(self, raw: bytes) -> None:
         self._values: dict[bytes, bytes] = {}
-        self._repeated: tuple[bytes, ...] = ()
+        self._repeated: set[bytes] | None = None  # a set of its own for each request would cost all of them
         if raw:
             escaped = b"%" in raw or b"+" in raw
             for part in raw.split(b"&"):
@@ -23,12 +23,14 @@ class Query:
                 if escaped:
                     name, value = _unescape(name), _unescape(value)
                 if name in self._values:
-                    self._repeated += (name,)
+                    if self._repeated is None:
+                        self._repeated = set()
+                    self._repeated.add(name)
                 self._values[name] = value
 
     def one(self, name: bytes) -> bytes | None:
         """Give a parameter's value, None when it is absent; repeated ones are refused."""
-        if name in self._repeated:
+        if self._repeated is not None and name in self._repeated:
             raise MalformedError("REPEATED_PARAMETER", f"The parameter {name.decode()} may be given once.")
         return self._values.get(name)
 

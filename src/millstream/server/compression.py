@@ -17,6 +17,7 @@ from millstream.protocol.errors import MalformedError, TooLargeError, Unsupporte
 MIN_BYTES = 1024
 """Smaller answers are not worth it."""
 
+_MAX_CODINGS = 4
 _MAX_RATIO = 1000
 _MIN_RATIO_BYTES = 2**20  # below this much output, no ratio is suspicious
 _STEP = 64 * 1024
@@ -53,7 +54,11 @@ def compress(body: bytes, coding: bytes) -> bytes:
 
 def decompress(body: bytes, content_encoding: bytes, max_bytes: int) -> bytes:
     """Decode a request body, undoing its codings from the last to the first."""
-    for coding in reversed(content_encoding.lower().split(b",")):
+    codings = content_encoding.lower().split(b",")
+    if len(codings) > _MAX_CODINGS:
+        detail = f"A body has at most {_MAX_CODINGS} codings."
+        raise UnsupportedEncodingError("UNSUPPORTED_ENCODING", detail)
+    for coding in reversed(codings):
         body = _decode(body, coding.strip(), max_bytes)
     return body
 

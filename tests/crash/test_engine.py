@@ -17,8 +17,9 @@ from millstream.protocol.requests import AppendRequest, ReadRequest
 from millstream.protocol.streams import NoSpace, NotFound
 from millstream.store.log.catalog import Catalog, Row, encode_stream
 from millstream.store.log.commit import Committed, CommitThread, Failed, Full, Outcome
-from millstream.store.log.content import StreamFiles, content_name, index_name
+from millstream.store.log.content import StreamFiles
 from millstream.store.log.disk import RealDisk
+from millstream.store.log.layout import content_name, index_name
 from millstream.store.log.recovery import recover
 from millstream.store.log.segments import Log
 

@@ -22,6 +22,7 @@ from millstream.protocol.parts import CommitRequest, StageRequest
 from millstream.protocol.producers import Stamp
 from millstream.protocol.reads import Chunk
 from millstream.protocol.requests import AppendRequest, CreateRequest, ReadRequest
+from millstream.protocol.retention import KEEP_ALL, Retention
 from millstream.protocol.streams import Create, Stream
 from millstream.store.base import (
     Appended,
@@ -108,8 +109,11 @@ class Engine:
         content_type: bytes | None = TEXT,
         closed: bool = False,
         lifetime: Lifetime = FOREVER,
+        retention: Retention = KEEP_ALL,
     ) -> Created:
-        request = CreateRequest(body=body, content_type=content_type, closed=closed, lifetime=lifetime)
+        request = CreateRequest(
+            body=body, content_type=content_type, closed=closed, lifetime=lifetime, retention=retention
+        )
         return self._created(name, request)
 
     def fork(
@@ -123,8 +127,9 @@ class Engine:
         content_type: bytes | None = None,
         closed: bool = False,
         lifetime: Lifetime = FOREVER,
+        retention: Retention = KEEP_ALL,
     ) -> Created:
-        request = CreateRequest(body, content_type, closed, lifetime, source, offset, sub_offset)
+        request = CreateRequest(body, content_type, closed, lifetime, source, offset, sub_offset, retention)
         return self._created(name, request)
 
     def _created(self, name: str, request: CreateRequest) -> Created:

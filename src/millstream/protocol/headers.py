@@ -3,7 +3,7 @@
 Names are lower-case bytes: what HTTP/2 sends, what ASGI passes and what the native server folds
 to. A header that arrives twice is joined with a comma, as HTTP says, which no value here allows.
 
-PROTOCOL.md 13.2; rules A4, C3, R1.
+PROTOCOL.md 13.2; rules A4, C3, R1, X4.
 """
 
 from typing import Final
@@ -18,6 +18,9 @@ STREAM_CLOSED: Final = b"stream-closed"
 STREAM_SEQ: Final = b"stream-seq"
 STREAM_TTL: Final = b"stream-ttl"
 STREAM_EXPIRES_AT: Final = b"stream-expires-at"
+STREAM_RETAIN_BYTES: Final = b"stream-retain-bytes"
+STREAM_RETAIN_SECONDS: Final = b"stream-retain-seconds"
+STREAM_EARLIEST_OFFSET: Final = b"stream-earliest-offset"
 STREAM_FORKED_FROM: Final = b"stream-forked-from"
 STREAM_FORK_OFFSET: Final = b"stream-fork-offset"
 STREAM_FORK_SUB_OFFSET: Final = b"stream-fork-sub-offset"

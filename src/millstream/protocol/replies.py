@@ -1,6 +1,6 @@
 """Replies: what each decision says over HTTP. Status codes live here, once.
 
-PROTOCOL.md 5; rules A1, A5 to A7, C1, C2, R2, R3, G1 to G4, G8, H2, L2, L4.
+PROTOCOL.md 5; rules A1, A5 to A7, C1, C2, R2, R3, G1 to G4, G8, H2, L2, L4, O4, X4.
 """
 
 from collections.abc import Callable
@@ -26,7 +26,7 @@ class Reply(msgspec.Struct, frozen=True, gc=False):
     body: bytes = b""
 
 
-EXTENSIONS: Final = (headers.MILLSTREAM_EXTENSIONS, b"until, list, parts")
+EXTENSIONS: Final = (headers.MILLSTREAM_EXTENSIONS, b"until, list, parts, retain")
 
 _CLOSED = (headers.STREAM_CLOSED, b"true")
 _UP_TO_DATE = (headers.STREAM_UP_TO_DATE, b"true")
@@ -229,8 +229,9 @@ def _fork_beyond_tail(plan: streams.ForkBeyondTail) -> Reply:
 
 
 def _fork_before_start(plan: streams.ForkBeforeStart) -> Reply:
-    earliest = format_offset(plan.earliest).decode()
-    return problem(410, "OFFSET_GONE", f"The source keeps nothing before {earliest}.")
+    earliest = format_offset(plan.earliest)
+    detail = f"The source keeps nothing before {earliest.decode()}."
+    return problem(410, "OFFSET_GONE", detail, [(headers.STREAM_EARLIEST_OFFSET, earliest)])
 
 
 def _fork_unaligned(_plan: streams.ForkUnaligned) -> Reply:
@@ -307,7 +308,7 @@ def event_stream(chunk: reads.Chunk) -> Reply:
 def _offset_gone(refusal: reads.OffsetGone) -> Reply:
     earliest = format_offset(refusal.earliest)
     detail = f"The stream keeps nothing before {earliest.decode()}; offset=-1 reads from there."
-    return problem(410, "OFFSET_GONE", detail)
+    return problem(410, "OFFSET_GONE", detail, [(headers.STREAM_EARLIEST_OFFSET, earliest)])
 
 
 def _offset_unaligned(_refusal: reads.OffsetUnaligned) -> Reply:
@@ -321,7 +322,20 @@ def head(stream: streams.Stream) -> Reply:
         about.append(_number(headers.STREAM_TTL, stream.lifetime.ttl_s))
     if stream.lifetime.expires_at is not None:
         about.append((headers.STREAM_EXPIRES_AT, stream.lifetime.expires_at))
-    return Reply(200, [*about, _NO_STORE, EXTENSIONS])
+    return Reply(200, [*about, *_kept(stream), _NO_STORE, EXTENSIONS])
+
+
+def _kept(stream: streams.Stream) -> list[Header]:
+    """Say what a stream with limits keeps, and from where on."""
+    limits = stream.retention
+    if not limits and not stream.start:
+        return []
+    about = [(headers.STREAM_EARLIEST_OFFSET, format_offset(stream.start))]
+    if limits.bytes is not None:
+        about.append(_number(headers.STREAM_RETAIN_BYTES, limits.bytes))
+    if limits.seconds is not None:
+        about.append(_number(headers.STREAM_RETAIN_SECONDS, limits.seconds))
+    return about
 
 
 # -- From decision to reply ----------------------------------------------------------------------

@@ -3,7 +3,7 @@
 Parsing does not know any stream. It either understands a request or raises `MalformedError`;
 whether the request may happen is decided in `streams` and `reads`.
 
-PROTOCOL.md 5; rules O3, C3, C4, A3, A4, R1, F1, G7, L1.
+PROTOCOL.md 5; rules O3, C3, C4, A3, A4, R1, F1, G7, L1, X4.
 """
 
 import enum
@@ -20,6 +20,7 @@ from millstream.protocol.names import parse_name
 from millstream.protocol.offsets import NOW, START, parse_offset
 from millstream.protocol.producers import Stamp, parse_stamp
 from millstream.protocol.queries import Query
+from millstream.protocol.retention import KEEP_ALL, Retention, parse_retention
 
 Headers = Mapping[bytes, bytes]
 
@@ -44,6 +45,7 @@ class CreateRequest(msgspec.Struct, frozen=True):
     forked_from: str | None = None
     fork_offset: int | None = None
     fork_sub_offset: int = 0
+    retention: Retention = KEEP_ALL
 
 
 class Live(enum.Enum):
@@ -102,6 +104,9 @@ def parse_create(fields: Headers, body: bytes) -> CreateRequest:
         forked_from=parse_name(forked_from) if forked_from is not None else None,
         fork_offset=_parse_fork_offset(fork_offset) if fork_offset is not None else None,
         fork_sub_offset=sub_offset,
+        retention=parse_retention(
+            fields.get(headers.STREAM_RETAIN_BYTES), fields.get(headers.STREAM_RETAIN_SECONDS)
+        ),
     )
 
 

@@ -4,17 +4,18 @@
 should happen, as a value: a change to commit, or the reason why not. `apply_append` is the only
 way in which an accepted append changes a stream; an engine that replays its log calls the same.
 
-PROTOCOL.md 4.1, 5.1 to 5.4; rules C1, C4, C5, A1 to A9, F1, F2.
+PROTOCOL.md 4.1, 5.1 to 5.4; rules C1, C4, C5, A1 to A9, F1, F2, X4.
 """
 
 import msgspec
 
-from millstream.protocol import json_frames, producers
+from millstream.protocol import json_frames, producers, retention
 from millstream.protocol.content import DEFAULT_TYPE, Kind, kind_of, same_type
 from millstream.protocol.expiry import FOREVER, Lifetime
 from millstream.protocol.producers import BadStart, Fenced, Gap, Repeated, Stamp
 from millstream.protocol.reads import Appends, between_messages
 from millstream.protocol.requests import AppendRequest, CreateRequest
+from millstream.protocol.retention import KEEP_ALL, Marks, Retention, Shared
 from millstream.protocol.staging import Staged
 
 
@@ -48,6 +49,12 @@ class Stream(msgspec.Struct):
     fork_count: int = 0
     soft_deleted: bool = False
     staged: Staged | None = None
+    retention: Retention = KEEP_ALL
+    requested_retention: Retention = KEEP_ALL
+    start: int = 0
+    first_append: int = 0
+    marks: Marks = ()
+    shared: Shared | None = None
 
     @property
     def base(self) -> int:
@@ -57,6 +64,14 @@ class Stream(msgspec.Struct):
     def expired(self, now_ms: int) -> bool:
         """Tell whether the stream's time is over."""
         return self.deadline_ms is not None and now_ms >= self.deadline_ms
+
+    @property
+    def due_ms(self) -> int | None:
+        """When the stream must be looked at next: it ends then, or may let go of something."""
+        if not self.marks:
+            return self.deadline_ms
+        trim_ms = retention.due_ms(self.retention, self.marks)
+        return min((ms for ms in (self.deadline_ms, trim_ms) if ms is not None), default=None)
 
     def renew(self, now_ms: int) -> None:
         """Start the sliding window anew; a fixed expiry stays where it is."""
@@ -184,7 +199,10 @@ def _plan_on_closed(stream: Stream, request: AppendRequest, last: Stamp | None) 
 
 def apply_append(stream: Stream, change: Append, now_ms: int) -> None:
     """Make a stream what it is after a change."""
+    grows = change.tail > stream.tail
     stream.tail = change.tail
+    if grows and stream.retention.seconds is not None:
+        stream.marks = retention.marked(stream.marks, stream.retention, stream.tail, now_ms)
     stamp = change.stamp
     if stamp is not None:
         if stream.producers is None:
@@ -304,15 +322,27 @@ def plan_existing(stream: Stream, request: CreateRequest) -> Exists | ConfigMism
         return ConfigMismatch(stream.name, "content type")
     if not request.lifetime.same(stream.requested_lifetime):
         return ConfigMismatch(stream.name, "TTL or expiry")
+    if request.retention != stream.requested_retention:
+        return ConfigMismatch(stream.name, "retention")
     if request.closed != stream.closed:
         return ConfigMismatch(stream.name, "closed flag")
     return Exists(stream)
 
 
-def plan_create(id: int, name: str, request: CreateRequest, now_ms: int) -> Create:
-    """Decide a PUT on a free name."""
-    content_type = request.content_type or DEFAULT_TYPE
-    return _create(id, name, content_type, request, request.lifetime, None, now_ms)
+def plan_create(
+    id: int, name: str, request: CreateRequest, now_ms: int, usual: Retention = KEEP_ALL
+) -> Create:
+    """Decide a PUT on a free name; `usual` are the limits of streams that have none of their own."""
+    stream = Stream(
+        id=id,
+        name=name,
+        content_type=request.content_type or DEFAULT_TYPE,
+        kind=kind_of(request.content_type or DEFAULT_TYPE),
+        created_ms=now_ms,
+        lifetime=request.lifetime,
+        retention=request.retention.or_else(usual),
+    )
+    return _create(stream, request, now_ms)
 
 
 def fork_anchor(
@@ -351,35 +381,33 @@ def plan_fork(
     id: int, name: str, source: Stream, anchor: int, base: int, request: CreateRequest, now_ms: int
 ) -> Create:
     """Decide a PUT that forks: an open stream with no producers, whose lifetime follows the source's."""
-    fork = Fork(source.id, source.name, anchor, request.fork_sub_offset, base)
-    lifetime = request.lifetime or source.lifetime
-    return _create(id, name, request.content_type or source.content_type, request, lifetime, fork, now_ms)
-
-
-def _create(
-    id: int,
-    name: str,
-    content_type: bytes,
-    request: CreateRequest,
-    lifetime: Lifetime,
-    fork: Fork | None,
-    now_ms: int,
-) -> Create:
-    kind = kind_of(content_type)
-    data = json_frames.frame(request.body) if kind is Kind.JSON and request.body else request.body
+    limits = request.retention.or_else(source.retention)
     stream = Stream(
         id=id,
         name=name,
-        content_type=content_type,
-        kind=kind,
+        content_type=request.content_type or source.content_type,
+        kind=source.kind,
         created_ms=now_ms,
-        lifetime=lifetime,
-        requested_lifetime=request.lifetime,
-        deadline_ms=lifetime.deadline_ms(now_ms),
-        tail=(fork.base if fork is not None else 0) + len(data),
-        closed=request.closed,
-        fork=fork,
+        lifetime=request.lifetime or source.lifetime,
+        tail=base,
+        fork=Fork(source.id, source.name, anchor, request.fork_sub_offset, base),
+        retention=limits,
+        start=source.start,
+        marks=retention.inherited(source.marks, limits, source.start, base, now_ms),
     )
+    return _create(stream, request, now_ms)
+
+
+def _create(stream: Stream, request: CreateRequest, now_ms: int) -> Create:
+    """Complete a new stream with its first content and with what was asked for."""
+    data = json_frames.frame(request.body) if stream.kind is Kind.JSON and request.body else request.body
+    stream.tail += len(data)
+    stream.closed = request.closed
+    stream.deadline_ms = stream.lifetime.deadline_ms(now_ms)
+    stream.requested_lifetime = request.lifetime
+    stream.requested_retention = request.retention
+    if data:
+        stream.marks = retention.marked(stream.marks, stream.retention, stream.tail, now_ms)
     return Create(stream, data)
 
 

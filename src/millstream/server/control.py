@@ -102,7 +102,7 @@ def _page(grant: Grant, page: Page) -> Reply:
             "contentType": stream.content_type.decode("latin-1"),
             "tail": format_offset(stream.tail).decode(),
             "closed": stream.closed,
-            "bytes": stream.tail - stream.base,
+            "bytes": stream.tail - max(stream.base, stream.start),
             "createdMs": stream.created_ms,
             "ttlSeconds": stream.lifetime.ttl_s,
             "expiresMs": stream.deadline_ms,

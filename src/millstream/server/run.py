@@ -11,6 +11,7 @@ from pathlib import Path
 
 import uvloop
 
+from millstream.protocol.retention import Retention
 from millstream.server.allocator import keep_freed_memory
 from millstream.server.auth import check_exposure, open_auth
 from millstream.server.native import Connection, NativeServer
@@ -40,6 +41,7 @@ def open_store(settings: Settings) -> Store:
     else:
         store = FolderStore(Path(settings.data), durable=settings.durability == "fsync")
     store.quotas = quotas
+    store.usual_retention = Retention(settings.retain_bytes or None, settings.retain_seconds or None)
     return store
 
 

@@ -56,6 +56,20 @@ class Settings:
         "has it, which survives a crash of the server but not of the machine.",
         choices=("fsync", "os"),
     )
+    retain_bytes: int = _setting(
+        0,
+        "How many of its newest bytes a stream keeps at least, if it is created without a limit of its own; "
+        "0 keeps everything.",
+        minimum=0,
+        maximum=2**53 - 1,
+    )
+    retain_seconds: int = _setting(
+        0,
+        "For how many seconds a stream keeps what was written at least, if it is created without a limit of "
+        "its own; 0 keeps everything.",
+        minimum=0,
+        maximum=2**53 - 1,
+    )
     path: str = _setting("", "URL path below which all streams live, such as /v1/stream.")
     long_poll_timeout_ms: int = _setting(
         30_000, "How long a long-poll waits for data, in milliseconds.", minimum=1, maximum=3_600_000

@@ -10,7 +10,7 @@ should happen, makes that durable and returns the decision; so each method is on
         delete   DELETE   5.4      gone, or kept for its forks
         stage    POST     X3       a part, kept but invisible; `commit` appends parts, `drop_part` forgets one
         listing  GET      X2       names in order, page by page
-        expire   -        5.1      end what has outlived its time
+        expire   -        5.1, X4  end what has outlived its time, let go of what need not be kept
 
 An engine returns a decision, or a `Pending` of it when it has to wait for a disk or a database. It
 calls its listener with a stream's name after every change that a waiting reader must see, once the
@@ -25,6 +25,7 @@ import msgspec
 from millstream.protocol.parts import CommitPlan, CommitRequest, Drop, StagePlan, StageRequest
 from millstream.protocol.reads import Chunk, OffsetGone, OffsetUnaligned
 from millstream.protocol.requests import AppendRequest, CreateRequest, ReadRequest
+from millstream.protocol.retention import KEEP_ALL, Retention
 from millstream.protocol.streams import (
     AppendPlan,
     CreatePlan,
@@ -77,6 +78,9 @@ class Store(ABC):
 
     on_failure: Callable[[str], None] = staticmethod(lambda reason: None)
     """Told when the engine can promise nothing any more; its server should stop."""
+
+    usual_retention: Retention = KEEP_ALL
+    """What streams keep that are created without limits of their own."""
 
     async def open(self) -> None:  # noqa: B027  an engine without a disk has nothing to open
         """Make the engine ready; called once, on the loop that will use it."""
@@ -131,4 +135,4 @@ class Store(ABC):
 
     @abstractmethod
     def expire(self, now_ms: int) -> None:
-        """End the streams whose time is over."""
+        """End the streams whose time is over, and let go of what streams need not keep."""

@@ -4,11 +4,11 @@ import itertools
 import secrets
 from collections.abc import Iterator
 
-from millstream.protocol import parts, streams
+from millstream.protocol import parts, streams, trimming
 from millstream.protocol.streams import Stream
 from millstream.store.names import SortedNames
 from millstream.store.parts import StagingTable
-from millstream.store.pieces import Pieces
+from millstream.store.pieces import TrimmedPieces
 from millstream.store.table import Ending, Kept
 
 
@@ -24,8 +24,8 @@ class MemoryStore(StagingTable):
     def _next_id(self) -> int:
         return next(self._ids)
 
-    def _new_content(self, stream: Stream) -> Pieces:
-        return Pieces(stream.base)
+    def _new_content(self, stream: Stream) -> TrimmedPieces:
+        return TrimmedPieces(stream.base)
 
     def _lookup(self, name: str) -> Kept | None:
         return self._by_name.get(name)
@@ -45,6 +45,8 @@ class MemoryStore(StagingTable):
     def _commit_end(self, kept: Kept, ending: Ending) -> streams.Delete:
         for gone in ending.gone:
             self._names.remove(gone.stream.name)
+        if ending.staying_source is not None:
+            _let_go(ending.staying_source)
         self.listener(kept.stream.name)
         return ending.plan
 
@@ -61,6 +63,17 @@ class MemoryStore(StagingTable):
     def _commit_drop(self, kept: Kept, plan: parts.Drop) -> parts.Drop:
         return plan
 
+    def _commit_trim(self, kept: Kept, change: trimming.Trim) -> None:
+        kept.start = change.start
+        _let_go(kept)
+        self.listener(kept.stream.name)
+
     def _publish(self, kept: Kept) -> None:
         kept.tail, kept.closed = kept.stream.tail, kept.stream.closed
         self.listener(kept.stream.name)
+
+
+def _let_go(kept: Kept) -> None:
+    """Free the bytes that neither the stream's readers nor its forks may ask for any more."""
+    assert isinstance(kept.content, TrimmedPieces)  # this engine makes no other
+    kept.content.trim(kept.stream.start, kept.stream.shared)

@@ -69,6 +69,8 @@ class StagingTable(TableStore):
         plan = parts.plan_commit(kept.stream, request, self.quotas.max_stream_bytes)
         if isinstance(plan, parts.Commit):
             self._release_parts(kept, append_parts(kept, plan, now_ms))
+            if kept.stream.retention:
+                self._watch(kept)
             return self._commit_parts(kept, plan, now_ms)
         if isinstance(plan, streams.Duplicate):
             self._renew(kept, now_ms)

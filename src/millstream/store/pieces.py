@@ -10,6 +10,8 @@ from array import array
 from bisect import bisect_right
 from typing import Protocol
 
+from millstream.protocol.retention import Shared
+
 
 class Piece(Protocol):
     """Bytes, or something that gives them when asked."""
@@ -44,6 +46,10 @@ class Pieces:
         index = bisect_right(self._ends, position)
         return self._ends[index - 1] if index else self.base, self._ends[index]
 
+    def count(self, position: int) -> int:
+        """Tell how many pieces end at or before a position."""
+        return bisect_right(self._ends, position)
+
     def fetch(self, start: int, end: int) -> bytes:
         """Give the bytes from start to end."""
         if start >= end:
@@ -68,3 +74,36 @@ class Pieces:
         del self._ends[:count]
         del self._pieces[:count]
         self.base = until
+
+
+class TrimmedPieces(Pieces):
+    """All of a stream's pieces, from which the oldest may be taken away.
+
+    While forks share the oldest ones, those behind them are emptied and stay where they are: then every
+    end can still be found.
+    """
+
+    __slots__ = ("_dropped", "_emptied")
+
+    def __init__(self, base: int) -> None:
+        super().__init__(base)
+        self._dropped = 0
+        self._emptied = 0
+
+    def count(self, position: int) -> int:
+        """Tell how many appends end at or before a position, also those that are gone."""
+        return self._dropped + super().count(position)
+
+    def trim(self, start: int, shared: Shared | None) -> None:
+        """Let go of the bytes before a position, but for those that are shared."""
+        if start <= self.base:
+            return
+        count = bisect_right(self._ends, start)
+        if shared is None:
+            self._dropped += count
+            self._emptied = 0
+            self.drop(start)
+            return
+        first = max(self._emptied, bisect_right(self._ends, shared.end - 1) + 1)
+        self._pieces[first:count] = [b""] * max(0, count - first)
+        self._emptied = max(first, count)

@@ -3,8 +3,8 @@
 A table looks streams up, asks `protocol` what should happen, changes the stream and hands the change
 to its engine, which makes it durable. There are two states of every stream, and both have names:
 
-        accepted   `kept.stream`               what the next decision is made on
-        durable    `kept.tail`, `kept.closed`  what readers and answers may speak of
+        accepted   `kept.stream`                             what the next decision is made on
+        durable    `kept.tail`, `kept.closed`, `kept.start`  what readers and answers may speak of
 
 In memory they move together. On a disk the durable one follows when the change is on it.
 """
@@ -17,9 +17,10 @@ from typing import Protocol, TypeVar
 
 import msgspec
 
-from millstream.protocol import lineage, reads, streams
+from millstream.protocol import lineage, reads, streams, trimming
 from millstream.protocol.globs import glob_matches
 from millstream.protocol.requests import AppendRequest, CreateRequest, ReadRequest
+from millstream.protocol.retention import is_overfull
 from millstream.protocol.streams import NotFound, SoftDeleted, Stream
 from millstream.store.base import Appended, Created, Deleted, Head, Missing, Page, Read, Store
 from millstream.store.pending import Eventually
@@ -28,6 +29,7 @@ from millstream.store.quotas import Quotas
 
 _LISTING_STEPS = 10_000  # names looked at for one page, so that a glob that matches little stays quick
 _UNSEEN = -1
+_UNWATCHED = 2**62
 
 D = TypeVar("D")
 
@@ -47,6 +49,10 @@ class Content(Protocol):
         """Give the bytes from start to end."""
         ...
 
+    def count(self, position: int) -> int:
+        """Tell how many appends end at or before a position, also those that are gone."""
+        ...
+
 
 class Kept:
     """A stream with its content and, for a fork, the stream that keeps what it inherited."""
@@ -58,9 +64,11 @@ class Kept:
         "lsn",
         "source",
         "staged",
+        "start",
         "stream",
         "tail",
         "used",
+        "watched_ms",
     )
 
     def __init__(self, stream: Stream, source: "Kept | None", content: Content) -> None:
@@ -69,10 +77,12 @@ class Kept:
         self.content = content
         self.tail = _UNSEEN
         self.closed = False
+        self.start = stream.start
         self.lsn = 0
         self.staged: dict[int, Piece] = {}
         self.logged_deadline_ms = stream.deadline_ms or 0
         self.used = True
+        self.watched_ms = _UNWATCHED
 
     @property
     def seen(self) -> bool:
@@ -95,6 +105,10 @@ class Kept:
             owner = owner.source
         start, end = owner.content.bounds(position)
         return start, min(end, ceiling)
+
+    def count(self, position: int) -> int:
+        """Tell how many of the stream's own appends end at or before a position."""
+        return self.content.count(position) if position > self.stream.base else 0
 
     def fetch(self, start: int, end: int) -> bytes:
         """Read bytes from this stream and the ancestors that keep what it inherited."""
@@ -123,6 +137,7 @@ class TableStore(Store):
         self.quotas = Quotas()
         self._by_name: dict[str, Kept] = {}
         self._deadlines: list[tuple[int, int, str]] = []  # names, not streams: it would keep deleted ones
+        self._overfull: dict[int, Kept] = {}
 
     # -- What an engine adds ---------------------------------------------------------------------
 
@@ -158,6 +173,10 @@ class TableStore(Store):
     def _commit_renewal(self, kept: Kept, now_ms: int) -> None:
         """Take note that a TTL was renewed."""
 
+    @abstractmethod
+    def _commit_trim(self, kept: Kept, change: trimming.Trim) -> None:
+        """Make durable that a stream begins later now, then visible; then let go of its bytes."""
+
     def _release_parts(self, kept: Kept, numbers: list[int]) -> None:
         """Take note that the bytes of parts are no longer needed as such."""
 
@@ -176,7 +195,8 @@ class TableStore(Store):
                 decision = streams.Exists(copy.copy(kept.stream))
             return self._once_durable(kept, decision)
         if request.forked_from is None:
-            return self._keep(streams.plan_create(self._next_id(), name, request, now_ms), None)
+            plan = streams.plan_create(self._next_id(), name, request, now_ms, self.usual_retention)
+            return self._keep(plan, None)
         return self._fork(name, request, request.forked_from, now_ms)
 
     def append(self, name: str, request: AppendRequest, now_ms: int) -> Eventually[Appended]:
@@ -191,6 +211,8 @@ class TableStore(Store):
             streams.apply_append(kept.stream, plan, now_ms)
             if plan.closes:
                 self._drop_staged(kept)
+            if kept.stream.retention:
+                self._watch(kept)
             return self._commit_append(kept, plan, now_ms)
         if isinstance(plan, streams.Duplicate | streams.AlreadyClosed):
             self._renew(kept, now_ms)
@@ -206,7 +228,7 @@ class TableStore(Store):
         if not kept.seen:
             return NotFound(name)
         stream = kept.stream
-        span = reads.plan_read(request, stream.kind, 0, kept.tail, max_bytes, kept)
+        span = reads.plan_read(request, stream.kind, kept.start, kept.tail, max_bytes, kept)
         if not isinstance(span, reads.Span):
             return span
         if not peek:
@@ -251,16 +273,24 @@ class TableStore(Store):
         return Page(found, None)
 
     def expire(self, now_ms: int) -> None:
-        """End the streams whose time is over."""
+        """End the streams whose time is over, and let go of what streams need not keep."""
         while self._deadlines and self._deadlines[0][0] <= now_ms:
-            _, id, name = heapq.heappop(self._deadlines)
+            due_ms, id, name = heapq.heappop(self._deadlines)
             kept = self._by_name.get(name)
             if kept is None or kept.stream.id != id or kept.stream.soft_deleted:
                 continue
+            if kept.watched_ms != due_ms:  # an earlier time was watched since, and another after it
+                continue
+            kept.watched_ms = _UNWATCHED
             if kept.stream.expired(now_ms):
                 self._end(kept)
-            else:  # it was renewed since
-                self._watch_deadline(kept)
+            else:  # it was renewed since, or is to be trimmed
+                self._trim(kept, now_ms)
+                self._watch(kept)
+        overfull, self._overfull = self._overfull, {}
+        for kept in overfull.values():
+            if self._by_name.get(kept.stream.name) is kept:
+                self._trim(kept, now_ms)
 
     # -- How -------------------------------------------------------------------------------------
 
@@ -283,7 +313,7 @@ class TableStore(Store):
         if isinstance(self._find(source_name, now_ms), NotFound):
             return streams.SourceNotFound(source_name)
         source = self._by_name[source_name]
-        anchor = streams.fork_anchor(source.stream, request, earliest=0, appends=source)
+        anchor = streams.fork_anchor(source.stream, request, earliest=source.stream.start, appends=source)
         if not isinstance(anchor, int):
             return anchor
         following = b""
@@ -306,14 +336,26 @@ class TableStore(Store):
             kept.content.append(plan.data)
         if source is not None:
             source.stream.fork_count += 1
+            trimming.share(source.stream, stream.base)
         self._by_name[stream.name] = kept
-        self._watch_deadline(kept)
+        self._watch(kept)
         return self._commit_create(kept, plan)
 
-    def _watch_deadline(self, kept: Kept) -> None:
+    def _watch(self, kept: Kept) -> None:
+        """See to it that a stream is looked at when it is due."""
         stream = kept.stream
-        if stream.deadline_ms is not None:
-            heapq.heappush(self._deadlines, (stream.deadline_ms, stream.id, stream.name))
+        due_ms = stream.due_ms
+        if due_ms is not None and due_ms < kept.watched_ms:
+            kept.watched_ms = due_ms
+            heapq.heappush(self._deadlines, (due_ms, stream.id, stream.name))
+        if is_overfull(stream.retention, stream.start, stream.tail):
+            self._overfull[stream.id] = kept
+
+    def _trim(self, kept: Kept, now_ms: int) -> None:
+        change = trimming.plan_trim(kept.stream, now_ms, kept)
+        if change is not None:
+            trimming.apply_trim(kept.stream, change)
+            self._commit_trim(kept, change)
 
     def _end(self, kept: Kept) -> Eventually[Deleted]:
         plan = streams.plan_delete(kept.stream)
@@ -345,6 +387,7 @@ class TableStore(Store):
             if source is None:
                 return gone, None
             source.stream.fork_count -= 1
+            trimming.unshare(source.stream)
             if not streams.releases_source(source.stream):
                 return gone, source
             doomed = source
@@ -354,6 +397,6 @@ class TableStore(Store):
 def _as_seen(kept: Kept) -> Stream:
     """Show a stream as far as it is durable."""
     stream = kept.stream
-    if stream.tail == kept.tail and stream.closed == kept.closed:
+    if stream.tail == kept.tail and stream.closed == kept.closed and stream.start == kept.start:
         return stream
-    return msgspec.structs.replace(stream, tail=kept.tail, closed=kept.closed)
+    return msgspec.structs.replace(stream, tail=kept.tail, closed=kept.closed, start=kept.start)

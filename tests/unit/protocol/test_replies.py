@@ -74,6 +74,7 @@ def test_a_success_says_where_the_stream_is_now(
     assert reply_to(decision) == Reply(status, headers)
 
 
+EARLIEST = [(b"stream-earliest-offset", b"0000000000000000_0000000000000010")]
 PROBLEMS = [
     (streams.NotFound("/s"), 404, "NOT_FOUND", []),
     (streams.SoftDeleted("/s"), 410, "GONE", []),
@@ -90,10 +91,10 @@ PROBLEMS = [
     (streams.SourceNotFound("/s"), 404, "FORK_SOURCE_NOT_FOUND", []),
     (streams.SourceDeleted("/s"), 409, "FORK_SOURCE_DELETED", []),
     (streams.ForkBeyondTail(10), 400, "FORK_OFFSET_BEYOND_TAIL", []),
-    (streams.ForkBeforeStart(10), 410, "OFFSET_GONE", []),
+    (streams.ForkBeforeStart(10), 410, "OFFSET_GONE", EARLIEST),
     (streams.ForkUnaligned(), 400, "INVALID_OFFSET", []),
     (streams.SubOffsetOvershoot(3), 400, "FORK_SUB_OFFSET_OVERSHOOT", []),
-    (OffsetGone(10), 410, "OFFSET_GONE", []),
+    (OffsetGone(10), 410, "OFFSET_GONE", EARLIEST),
     (OffsetUnaligned(), 400, "INVALID_OFFSET", []),
 ]
 

@@ -8,7 +8,6 @@ sizes of staged parts, and that forks and their sources agree.
 `wal/cut-...`; but the changes in it are gone from the streams, so its caller asks first.
 """
 
-from array import array
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -21,8 +20,9 @@ from millstream.protocol.staging import Part
 from millstream.protocol.streams import Stream
 from millstream.store.log.catalog import Catalog, Row
 from millstream.store.log.checkpoint import APPLIED_LSN
-from millstream.store.log.content import ENTRY_BYTES, StreamFiles, content_name, index_name
+from millstream.store.log.content import StreamFiles
 from millstream.store.log.disk import RealDisk
+from millstream.store.log.file_checks import check_files
 from millstream.store.log.opening import CATALOG, CannotOpenError, explained, lock
 from millstream.store.log.recovery import recover
 from millstream.store.log.residents import Residents
@@ -95,7 +95,8 @@ def verify(folder: Path) -> Report:
         streams = {id: row.stream() for id, row in rows.items()} | _streams(residents)
         report.streams = len(streams)
         for row in rows.values():
-            report.complaints += _check_files(folder, row)
+            # What is gone by the log may be gone from the disk before the catalog knows.
+            report.complaints += check_files(folder, row, streams[row.stream_id])
             report.complaints += _check_parts(folder, row)
             report.parts += len(_parts(row))
         report.complaints += _check_forks(streams)
@@ -165,22 +166,6 @@ def _torn_tail(folder: Path, log: Log) -> Cut | None:
 
 def _streams(residents: Residents) -> dict[int, Stream]:
     return {id: kept.stream for id, kept in residents.by_id.items()}
-
-
-def _check_files(folder: Path, row: Row) -> Iterator[str]:
-    """Compare a stream's files with what the catalog says of them."""
-    base = row.stream().base
-    if row.flushed == base:
-        return
-    content, index = folder / content_name(row.stream_id), folder / index_name(row.stream_id)
-    for path, size in ((content, row.flushed - base), (index, row.appends * ENTRY_BYTES)):
-        found = path.stat().st_size if path.exists() else 0
-        if found < size:
-            yield f"{path.relative_to(folder)}: has {found} of the {size} bytes of {row.name}."
-            return
-    ends = array("Q", index.read_bytes()[: row.appends * ENTRY_BYTES])
-    if ends[-1] != row.flushed or any(end <= start for start, end in zip([base, *ends], ends, strict=False)):
-        yield f"{index.relative_to(folder)}: is not the index of {row.name}."
 
 
 def _check_parts(folder: Path, row: Row) -> Iterator[str]:

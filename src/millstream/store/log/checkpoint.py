@@ -4,7 +4,7 @@ What is on the disk at each step, and what a power cut there leaves:
 
         1  nothing new yet             the old catalog, the whole log
         2  tails in stream files,      the same: bytes beyond what the catalog knows are ignored, and
-           files of the gone removed   the log still says that the gone are gone
+           files of the gone removed   the log still says that the gone are gone, streams and beginnings
            and new parts in theirs
         3  files and names synced      the same
         4  catalog committed           the new catalog; the log still reaches further back than needed
@@ -23,9 +23,11 @@ import msgspec
 
 from millstream.protocol.streams import Stream
 from millstream.store.log.catalog import Catalog, Row, encode_stream
-from millstream.store.log.content import StreamContent, StreamFiles, Unflushed, remove_files, write_unflushed
+from millstream.store.log.content import Extent, StreamFiles, Unflushed, write_unflushed
 from millstream.store.log.disk import Disk, SyncError, is_full
 from millstream.store.log.failpoints import reach
+from millstream.store.log.removal import remove_files
+from millstream.store.log.residents import content_of
 from millstream.store.log.staged import PartId, StoredPart, part_name, remove_parts, write_parts
 from millstream.store.table import Kept
 
@@ -44,14 +46,14 @@ class Picture(msgspec.Struct, frozen=True, gc=False):
     end: int
     appends: int
     unflushed: Unflushed | None
+    extent: Extent
     parts: list[tuple[PartId, bytes]]
     """Those that have no files yet."""
 
     @classmethod
     def of(cls, kept: Kept) -> "Picture":
         """Take a picture of a stream."""
-        content = kept.content
-        assert isinstance(content, StreamContent)  # this engine makes no other
+        content = content_of(kept)
         stream = copy.copy(kept.stream)
         if stream.producers is not None:
             stream.producers = stream.producers.copy()
@@ -59,18 +61,19 @@ class Picture(msgspec.Struct, frozen=True, gc=False):
         if stream.staged is not None:
             stream.staged = stream.staged.copy()
             parts = [((stream.id, n), data) for n, data in kept.staged.items() if isinstance(data, bytes)]
-        return cls(kept, stream, content.end, content.appends, content.unflushed(), parts)
+        unflushed, extent = content.unflushed(), Extent.of(stream)
+        return cls(kept, stream, content.end, content.appends, unflushed, extent, parts)
 
     def row(self) -> Row:
         """Write the stream as the catalog has it."""
         stream = self.stream
-        return Row(stream.id, stream.name, stream.deadline_ms, self.end, self.appends, encode_stream(stream))
+        return Row(stream.id, stream.name, stream.due_ms, self.end, self.appends, encode_stream(stream))
 
     def forget_saved(self, files: StreamFiles) -> None:
         """Drop from memory what the stream's files now hold."""
-        content = self.kept.content
-        assert isinstance(content, StreamContent)  # as above
+        content = content_of(self.kept)
         content.forget(self.end, self.appends)
+        content.forget_removed(self.extent)
         staged = self.kept.staged
         for part, data in self.parts:
             if part[1] in staged:
@@ -83,7 +86,10 @@ class Checkpoint(msgspec.Struct, frozen=True):
     lsn: int
     next_id: int
     pictures: list[Picture]
-    gone: list[int]
+    gone: dict[int, list[str]]
+    """Streams that are no more, and their files."""
+    trimmed: list[str]
+    """Files of which nothing is left, of streams that are."""
     released: list[PartId]
 
     def write(self, disk: Disk, catalog: Catalog) -> None:
@@ -91,10 +97,11 @@ class Checkpoint(msgspec.Struct, frozen=True):
         write_unflushed(disk, [one.unflushed for one in self.pictures if one.unflushed is not None])
         write_parts(disk, [part for one in self.pictures for part in one.parts])
         reach("checkpoint.written")
-        remove_files(disk, self.gone)
+        remove_files(disk, [name for names in self.gone.values() for name in names])
+        remove_files(disk, self.trimmed, sync=True)
         reach("checkpoint.removed")
         rows = [one.row() for one in self.pictures]
-        catalog.checkpoint(rows, self.gone, {APPLIED_LSN: self.lsn, NEXT_ID: self.next_id})
+        catalog.checkpoint(rows, list(self.gone), {APPLIED_LSN: self.lsn, NEXT_ID: self.next_id})
         reach("checkpoint.committed")
 
     def clean(self, disk: Disk) -> None:

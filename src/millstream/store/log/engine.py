@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from millstream.protocol import parts, streams
+from millstream.protocol import parts, streams, trimming
 from millstream.protocol.parts import CommitRequest, StageRequest
 from millstream.protocol.requests import AppendRequest, CreateRequest, ReadRequest
 from millstream.protocol.streams import NoSpace, NotFound, SoftDeleted, StoreFailed, Stream, Unstored
@@ -40,10 +40,11 @@ from millstream.store.log.format import (
     RecordType,
     RenewMeta,
     StageMeta,
+    TrimMeta,
     encode_record,
 )
 from millstream.store.log.recovery import recover
-from millstream.store.log.residents import Residents
+from millstream.store.log.residents import Residents, content_of
 from millstream.store.log.segments import Log
 from millstream.store.log.staged import part_name
 from millstream.store.parts import StagingTable
@@ -82,6 +83,7 @@ class _Waiting(msgspec.Struct, frozen=True, gc=False):
     kept: Kept | None = None
     tail: int = 0
     closed: bool = False
+    start: int = 0
     changed: str | None = None
 
 
@@ -148,8 +150,9 @@ class LogStore(StagingTable):
         self._by_name = residents.by_name
         self._ending.clear()
         self._deadlines.clear()
+        self._overfull.clear()
         for kept in residents.dirty.values():
-            self._watch_deadline(kept)
+            self._watch(kept)
         self._staging = {id: kept for id, kept in residents.by_id.items() if kept.staged}
         self._due_after = NOBODY
         self._to_sweep.clear()
@@ -238,7 +241,7 @@ class LogStore(StagingTable):
             self._due_after = due
             kept = self._find(due.name, now_ms)
             if isinstance(kept, Kept):  # it was renewed since
-                self._watch_deadline(kept)
+                self._watch(kept)
 
     # -- What the table asks of an engine --------------------------------------------------------
 
@@ -247,7 +250,7 @@ class LogStore(StagingTable):
         return self._residents.next_id
 
     def _new_content(self, stream: Stream) -> StreamContent:
-        return StreamContent(self._files, stream.id, stream.base, stream.base, 0)
+        return StreamContent(self._files, stream, stream.base, 0)
 
     def _lookup(self, name: str) -> Kept | None:
         kept = self._residents.find(name)
@@ -297,7 +300,7 @@ class LogStore(StagingTable):
             self._residents.dirty[source.stream.id] = source
         for lost in ending.gone:
             self._residents.lose(lost)
-            self._files.let_go(lost.stream.id)
+            self._files.let_go(self._residents.lost[lost.stream.id])
         pending: Pending[Deleted] = Pending()
         self._ending[kept.stream.name] = self._lsn
         self._waiting.append(_Waiting(self._lsn, pending, ending.plan, changed=kept.stream.name))
@@ -333,6 +336,10 @@ class LogStore(StagingTable):
             kept.logged_deadline_ms = deadline_ms
             self._submit(RecordType.RENEW, kept, RenewMeta(deadline_ms))
 
+    def _commit_trim(self, kept: Kept, change: trimming.Trim) -> None:
+        self._submit(RecordType.TRIM, kept, TrimMeta(change.start, change.first_append))
+        self._visible_when_durable(kept, change)
+
     # -- Committing ------------------------------------------------------------------------------
 
     def _submit(self, type: RecordType, kept: Kept, meta: Meta, payload: bytes = b"") -> None:
@@ -350,8 +357,11 @@ class LogStore(StagingTable):
     def _visible_when_durable(self, kept: Kept, decision: D) -> Pending[D]:
         stream = kept.stream
         pending: Pending[D] = Pending()
-        entry = _Waiting(self._lsn, pending, decision, kept, stream.tail, stream.closed, stream.name)
-        self._waiting.append(entry)
+        self._waiting.append(
+            _Waiting(
+                self._lsn, pending, decision, kept, stream.tail, stream.closed, stream.start, stream.name
+            )
+        )
         return pending
 
     def _when_all_durable(self, decision: D) -> D | Pending[Any]:
@@ -389,7 +399,7 @@ class LogStore(StagingTable):
         while self._waiting and self._waiting[0].lsn <= lsn:
             entry = self._waiting.popleft()
             if entry.kept is not None:
-                entry.kept.tail, entry.kept.closed = entry.tail, entry.closed
+                entry.kept.tail, entry.kept.closed, entry.kept.start = entry.tail, entry.closed, entry.start
             elif entry.changed is not None and self._ending.get(entry.changed) == entry.lsn:
                 del self._ending[entry.changed]
             try:
@@ -494,14 +504,17 @@ class LogStore(StagingTable):
         self._in_picture = dirty
         self._bytes_since_checkpoint = 0
         pictures = [Picture.of(kept) for kept in dirty.values()]
-        gone, released = list(residents.lost), list(residents.released)
-        return Checkpoint(self._lsn, residents.next_id, pictures, gone, released)
+        trimmed = [name for one in pictures for name in content_of(one.kept).removable(one.extent, one.end)]
+        gone, released = residents.lost.copy(), list(residents.released)
+        return Checkpoint(self._lsn, residents.next_id, pictures, gone, trimmed, released)
 
     def _write_checkpoint(self, checkpoint: Checkpoint, refusal: Unstored | None) -> None:
         if refusal is not None:  # what it shows did not happen; nothing of it was written
             self._checkpointing, self._in_picture = False, {}
             return
         self._writing = True
+        for picture in checkpoint.pictures:
+            content_of(picture.kept).narrow(picture.extent)
         self._in_background(
             lambda: checkpoint.write(self._disk, self._catalog),
             lambda error: self._finish_checkpoint(checkpoint, error),
@@ -510,6 +523,7 @@ class LogStore(StagingTable):
     def _finish_checkpoint(self, checkpoint: Checkpoint, error: BaseException | None) -> None:
         in_picture, self._in_picture = self._in_picture, {}
         self._checkpointing = self._writing = False
+        self._files.let_go(checkpoint.trimmed)
         residents = self._residents
         if error is None:
             for picture in checkpoint.pictures:
@@ -517,7 +531,8 @@ class LogStore(StagingTable):
                 if residents.by_id.get(stream.id) is picture.kept:
                     picture.forget_saved(self._files)
                     residents.unsaved_names.discard(stream.name)
-            residents.lost.difference_update(checkpoint.gone)
+            for id in checkpoint.gone:
+                residents.lost.pop(id, None)
             self._clean_after(checkpoint)
             self._due_after = NOBODY
             assert self._committer is not None  # a checkpoint is taken while it runs
@@ -537,8 +552,7 @@ class LogStore(StagingTable):
         if not checkpoint.released:
             return
         self._residents.released.difference_update(checkpoint.released)
-        for part in checkpoint.released:
-            self._files.let_go_file(part_name(part))
+        self._files.let_go(part_name(part) for part in checkpoint.released)
 
         def done(error: BaseException | None) -> None:
             if error is not None:

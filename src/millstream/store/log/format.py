@@ -61,6 +61,7 @@ class RecordType(IntEnum):
     STAGE = 16
     COMMIT = 17
     DROP = 18
+    TRIM = 32
 
 
 class CreateMeta(msgspec.Struct, array_like=True):
@@ -117,7 +118,14 @@ class DropMeta(msgspec.Struct, array_like=True):
     ids: list[str]
 
 
-Meta = CreateMeta | AppendMeta | EndMeta | RenewMeta | StageMeta | CommitMeta | DropMeta
+class TrimMeta(msgspec.Struct, array_like=True, gc=False):
+    """A later start: what lies before is gone, so many appends of the stream itself."""
+
+    start: int
+    first_append: int
+
+
+Meta = CreateMeta | AppendMeta | EndMeta | RenewMeta | StageMeta | CommitMeta | DropMeta | TrimMeta
 
 _encode_meta = msgspec.msgpack.Encoder().encode
 _decoders: dict[int, msgspec.msgpack.Decoder[Meta]] = {
@@ -128,6 +136,7 @@ _decoders: dict[int, msgspec.msgpack.Decoder[Meta]] = {
     RecordType.STAGE: msgspec.msgpack.Decoder(StageMeta),
     RecordType.COMMIT: msgspec.msgpack.Decoder(CommitMeta),
     RecordType.DROP: msgspec.msgpack.Decoder(DropMeta),
+    RecordType.TRIM: msgspec.msgpack.Decoder(TrimMeta),
 }
 
 

@@ -4,11 +4,11 @@ The catalog is the exact state at its log position, so each record must fit what
 that does not is damage, never something to be passed over. Nothing is written before all was read.
 """
 
-from millstream.protocol import parts, streams
+from millstream.protocol import parts, streams, trimming
 from millstream.protocol.staging import Part
 from millstream.store.log.catalog import Catalog
 from millstream.store.log.checkpoint import APPLIED_LSN, NEXT_ID
-from millstream.store.log.content import StreamContent, StreamFiles
+from millstream.store.log.content import Extent, StreamContent, StreamFiles
 from millstream.store.log.format import (
     AppendMeta,
     CommitMeta,
@@ -18,8 +18,9 @@ from millstream.store.log.format import (
     Record,
     RenewMeta,
     StageMeta,
+    TrimMeta,
 )
-from millstream.store.log.residents import Residents
+from millstream.store.log.residents import Residents, content_of
 from millstream.store.log.segments import DamagedError, Log
 from millstream.store.parts import append_parts, drop_parts, keep_part
 from millstream.store.table import Kept
@@ -36,6 +37,8 @@ def recover(catalog: Catalog, log: Log, files: StreamFiles) -> Residents:
     residents.load_staged()
     for kept in residents.by_id.values():
         kept.tail, kept.closed = kept.stream.tail, kept.stream.closed
+        kept.start = kept.stream.start
+        content_of(kept).narrow(Extent.of(kept.stream))
         kept.logged_deadline_ms = kept.stream.deadline_ms or 0
     return residents
 
@@ -62,6 +65,8 @@ def _replay(residents: Residents, files: StreamFiles, record: Record) -> None:
         residents.release(record.stream_id, drop_parts(kept, meta.ids))
     elif isinstance(meta, RenewMeta):
         kept.stream.deadline_ms = meta.deadline_ms
+    elif isinstance(meta, TrimMeta):
+        _trim(kept, meta)
     else:
         _end(residents, kept, meta)
 
@@ -72,8 +77,9 @@ def _create(residents: Residents, files: StreamFiles, meta: CreateMeta, payload:
     source = _get(residents, stream.fork.source_id) if stream.fork is not None else None
     if source is not None:
         source.stream.fork_count = meta.source_forks
+        trimming.share(source.stream, stream.base)
         residents.dirty[source.stream.id] = source
-    kept = Kept(stream, source, StreamContent(files, stream.id, stream.base, stream.base, 0))
+    kept = Kept(stream, source, StreamContent(files, stream, stream.base, 0))
     if payload:
         kept.content.append(payload)
     residents.add(kept)
@@ -117,6 +123,13 @@ def _check_parts(kept: Kept, ids: list[str]) -> list[Part]:
     return [staged[id] for id in ids]
 
 
+def _trim(kept: Kept, meta: TrimMeta) -> None:
+    stream = kept.stream
+    if not stream.start < meta.start <= stream.tail:
+        raise _MisfitError(f"{stream.name} is from {stream.start} to {stream.tail}, without {meta.start}.")
+    trimming.apply_trim(stream, trimming.Trim(meta.start, meta.first_append))
+
+
 def _end(residents: Residents, kept: Kept, meta: EndMeta) -> None:
     residents.release(kept.stream.id, kept.drop_staged())
     if not meta.gone:
@@ -124,6 +137,7 @@ def _end(residents: Residents, kept: Kept, meta: EndMeta) -> None:
     if meta.source_id:
         source = _get(residents, meta.source_id)
         source.stream.fork_count = meta.source_forks
+        trimming.unshare(source.stream)
         residents.dirty[meta.source_id] = source
     for id in meta.gone:
         residents.lose(_get(residents, id))

@@ -30,8 +30,8 @@ class Residents:
         self.by_name: dict[str, Kept] = {}
         self.by_id: dict[int, Kept] = {}
         self.dirty: dict[int, Kept] = {}
-        self.lost: set[int] = set()
-        """Streams that are gone, though the catalog may still have them."""
+        self.lost: dict[int, list[str]] = {}
+        """Streams that are gone, though the catalog may still have them, and their files."""
         self.unsaved_names: set[str] = set()
         self.released: set[PartId] = set()
         """Parts that are none any more, though the catalog may still list them: they may have files."""
@@ -65,7 +65,7 @@ class Residents:
             del self.by_name[stream.name]
         if stream.name not in self.by_name:
             self.unsaved_names.discard(stream.name)
-        self.lost.add(stream.id)
+        self.lost[stream.id] = content_of(kept).names()
         self.release(stream.id, kept.drop_staged())
 
     def release(self, stream_id: int, numbers: list[int]) -> None:
@@ -100,8 +100,7 @@ class Residents:
                 raise DamagedError(f"catalog.db: {fork.source_name}, the source of {row.name}, is missing.")
             rows.append((above, above.stream()))
         for row, stream in reversed(rows):
-            content = StreamContent(self._files, stream.id, stream.base, row.flushed, row.appends)
-            kept = Kept(stream, kept, content)
+            kept = Kept(stream, kept, StreamContent(self._files, stream, row.flushed, row.appends))
             kept.tail, kept.closed = stream.tail, stream.closed
             if stream.staged is not None:
                 for part in stream.staged.parts.values():
@@ -109,3 +108,9 @@ class Residents:
                     kept.staged[part.number] = StoredPart(self._files, name, part.size)
             self.by_id[stream.id] = self.by_name[stream.name] = kept
         return kept
+
+
+def content_of(kept: Kept) -> StreamContent:
+    """Give a stream's content as what it is here."""
+    assert isinstance(kept.content, StreamContent)  # this engine makes no other
+    return kept.content

@@ -36,21 +36,26 @@ class PartReader(Protocol):
 
 
 class StoredPart:
-    """The bytes of a part that has a file; it is read when they are asked for."""
+    """The bytes of a part that has a file, or some of them; it is read when they are asked for."""
 
-    __slots__ = ("_files", "_size", "name")
+    __slots__ = ("_files", "_size", "name", "start")
 
-    def __init__(self, files: PartReader, name: str, size: int) -> None:
+    def __init__(self, files: PartReader, name: str, size: int, start: int = 0) -> None:
         self._files = files
         self._size = size
         self.name = name
+        self.start = start
 
     def __len__(self) -> int:
         return self._size
 
     def __getitem__(self, span: slice, /) -> bytes:
         start, end, _ = span.indices(self._size)
-        return self._files.read_file(self.name, end - start, start)
+        return self._files.read_file(self.name, end - start, self.start + start)
+
+    def section(self, start: int, end: int) -> "StoredPart":
+        """Give some of the bytes, still unread."""
+        return StoredPart(self._files, self.name, end - start, self.start + start)
 
 
 def part_name(part: PartId) -> str:
@@ -92,6 +97,11 @@ def remove_parts(disk: Disk, parts: Iterable[PartId]) -> None:
         disk.remove(part_name(part))
 
 
+def section_of(piece: Piece, start: int, end: int) -> Piece:
+    """Give some of a piece's bytes; those in a file are not read for it."""
+    return piece.section(start, end) if isinstance(piece, StoredPart) else piece[start:end]
+
+
 def write_pieces(disk: Disk, file: File, pieces: Iterable[Piece], position: int) -> None:
     """Write pieces one after the other; those that are in files are copied bit by bit."""
     run: list[bytes] = []
@@ -114,9 +124,10 @@ def _copy(disk: Disk, part: StoredPart, to: File, position: int) -> int:
     try:
         for start in range(0, len(part), _COPY_BYTES):
             size = min(_COPY_BYTES, len(part) - start)
-            data = source.read(size, start)
+            data = source.read(size, part.start + start)
             if len(data) != size:
-                raise DamagedError(f"{part.name}: ends at byte {start + len(data)}, before {len(part)}.")
+                ends, wanted = part.start + start + len(data), part.start + len(part)
+                raise DamagedError(f"{part.name}: ends at byte {ends}, before {wanted}.")
             to.write([data], position + start)
     finally:
         source.close()

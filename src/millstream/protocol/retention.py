@@ -1,0 +1,159 @@
+"""Retention: how much of a stream is kept, and what may go.
+
+A stream may be told to keep its newest bytes, its last seconds, or both; what either limit lets go
+goes. It always goes in whole appends, oldest first:
+
+        0 ------ gone ------ start ---- may go ---- | ------- the newest, kept ------- tail
+                                                    `-- an append begins here
+
+The limits are lower bounds: up to a sixteenth more is kept, so that a stream is not cut at every
+append. Offsets never change; one before `start` is 410.
+
+When something was written is remembered by marks, at most a few dozen of them: each says that all
+before a position had been written by a time. A mark covers a sixteenth of the time that is kept.
+
+Forks read what they inherited from their source. So a stream that has forks keeps the range that is
+`Shared` with them, however far its own start has moved; the last fork's end lets go of it.
+
+Rules X4, O4.
+"""
+
+from collections.abc import Iterator
+from typing import Final, Protocol
+
+import msgspec
+
+from millstream.protocol.errors import MalformedError
+from millstream.protocol.headers import parse_canonical_integer
+
+_SLACK: Final = 16
+
+
+class Retention(msgspec.Struct, frozen=True, gc=False):
+    """What a stream keeps at least: everything, unless a limit says less."""
+
+    bytes: int | None = None
+    seconds: int | None = None
+
+    def __bool__(self) -> bool:
+        return self.bytes is not None or self.seconds is not None
+
+    def or_else(self, other: "Retention") -> "Retention":
+        """Fill in the limits that are not given."""
+        return Retention(
+            self.bytes if self.bytes is not None else other.bytes,
+            self.seconds if self.seconds is not None else other.seconds,
+        )
+
+
+KEEP_ALL = Retention()
+
+
+def parse_retention(byte_limit: bytes | None, second_limit: bytes | None) -> Retention:
+    """Read `Stream-Retain-Bytes` and `Stream-Retain-Seconds`."""
+    if byte_limit is None and second_limit is None:
+        return KEEP_ALL
+    return Retention(
+        _parse_limit(byte_limit, "Stream-Retain-Bytes"), _parse_limit(second_limit, "Stream-Retain-Seconds")
+    )
+
+
+def _parse_limit(text: bytes | None, name: str) -> int | None:
+    if text is None:
+        return None
+    limit = parse_canonical_integer(text, name)
+    if limit == 0:
+        raise MalformedError("INVALID_INTEGER", f"{name} is at least 1; leave it out to keep everything.")
+    return limit
+
+
+# -- When something was written ------------------------------------------------------------------
+
+
+class Mark(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """All before `end` was written by `last_ms`; a mark grows for a while after it was begun."""
+
+    begun_ms: int
+    last_ms: int
+    end: int
+
+
+Marks = tuple[Mark, ...]
+
+
+def marked(marks: Marks, retention: Retention, end: int, now_ms: int) -> Marks:
+    """Take note that a stream has grown to `end` now, if its age matters."""
+    if retention.seconds is None:
+        return marks
+    if marks and now_ms - marks[-1].begun_ms < retention.seconds * 1000 // _SLACK:
+        return (*marks[:-1], Mark(marks[-1].begun_ms, max(marks[-1].last_ms, now_ms), end))
+    return (*marks, Mark(now_ms, now_ms, end))
+
+
+def inherited(marks: Marks, retention: Retention, start: int, base: int, now_ms: int) -> Marks:
+    """Give a fork the marks of what it inherits; what has none counts as written now."""
+    taken = tuple(mark for mark in marks if mark.end <= base) if retention.seconds is not None else ()
+    covered = taken[-1].end if taken else start
+    return marked(taken, retention, base, now_ms) if covered < base else taken
+
+
+def after(marks: Marks, start: int) -> Marks:
+    """Forget the marks of what is gone."""
+    return tuple(mark for mark in marks if mark.end > start)
+
+
+# -- What may go ---------------------------------------------------------------------------------
+
+
+class Boundaries(Protocol):
+    """Where a stream's appends begin and end."""
+
+    def bounds(self, position: int) -> tuple[int, int]:
+        """Give the append that holds the byte at `position`, as its start and end."""
+        ...
+
+
+def is_overfull(retention: Retention, start: int, tail: int) -> bool:
+    """Tell whether a stream has grown so far past its limit of bytes that cutting it is worth while."""
+    limit = retention.bytes
+    return limit is not None and tail - start > limit + limit // _SLACK
+
+
+def due_ms(retention: Retention, marks: Marks) -> int | None:
+    """Tell when the oldest of a stream will be old enough to go."""
+    return marks[0].last_ms + retention.seconds * 1000 if marks and retention.seconds is not None else None
+
+
+def new_start(
+    retention: Retention, start: int, tail: int, marks: Marks, now_ms: int, appends: Boundaries
+) -> int:
+    """Decide where a stream begins from now on: where it did, or at a later append."""
+    found = start
+    if retention.bytes is not None and is_overfull(retention, start, tail):
+        found = max(found, appends.bounds(tail - retention.bytes)[0])
+    if retention.seconds is not None:
+        written_by_ms = now_ms - retention.seconds * 1000
+        for mark in marks:
+            if mark.last_ms > written_by_ms:
+                break
+            found = max(found, mark.end)
+    return found
+
+
+# -- What forks may read -------------------------------------------------------------------------
+
+
+class Shared(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """The range that a stream's forks may read, though the stream itself begins later by now."""
+
+    start: int
+    first_append: int
+    end: int
+
+
+def needed(start: int, tail: int, shared: Shared | None) -> Iterator[tuple[int, int]]:
+    """Give the ranges of a stream that somebody may read, in order; all else may be removed."""
+    if shared is not None and shared.start < min(shared.end, start):
+        yield shared.start, min(shared.end, start)
+    if start < tail:
+        yield start, tail

@@ -1,0 +1,17 @@
+"""Removing files that nobody needs any more; called off the event loop."""
+
+from collections.abc import Iterable
+from pathlib import PurePath
+
+from millstream.store.log.disk import Disk
+
+
+def remove_files(disk: Disk, names: Iterable[str], *, sync: bool = False) -> None:
+    """Remove files, where they are there; `sync` makes sure that they do not come back."""
+    folders = set()
+    for name in names:
+        disk.remove(name)
+        folders.add(str(PurePath(name).parent))
+    if sync:
+        for folder in sorted(folders):
+            disk.sync_folder(folder)

@@ -8,6 +8,7 @@ what was not may be there, once and whole, and in between nothing may be missing
         Stager       stages batches of parts and commits each as one append, as a producer
         Founder      creates streams, closes some, deletes some
         Reader       reads what the producers write: what was read must never go away
+        Keeper       appends to a stream that keeps its newest bytes: those are there, the others stay gone
 """
 
 import copy
@@ -300,6 +301,63 @@ class Reader(Worker):
         )
 
 
+class Keeper(Worker):
+    KEPT = 100_000
+    LINE = b"%08d" + b"." * 3991 + b"\n"
+
+    def __init__(self, port: int, name: str) -> None:
+        super().__init__(port, name)
+        self.created = False
+        self.next = 0
+        self.earliest = 0
+        self.acknowledged: set[int] = set()
+
+    def work(self) -> None:
+        if not self.created:
+            limit = {"stream-retain-bytes": str(self.KEPT)}
+            answer = self.client.request("PUT", self.name, b"", limit)
+            self.created = answer is not None and answer[0] in (200, 201)
+            if not self.created:
+                time.sleep(RETRY_S)
+            return
+        number, self.next = self.next, self.next + 1
+        answer = self.client.request("POST", self.name, self.LINE % number)
+        if answer is None or answer[0] in (503, 507):
+            time.sleep(RETRY_S)
+        elif answer[0] == 204:
+            self.acknowledged.add(number)
+        else:
+            raise AssertionError(f"{self.name}: {answer}")
+        if number % 10 == 0 and (earliest := self._begins(self.client)) is not None:
+            assert earliest >= self.earliest, (
+                f"{self.name}: begins at {earliest}, and at {self.earliest} before"
+            )
+            self.earliest = earliest
+
+    def _begins(self, client: Client) -> int | None:
+        answer = client.request("HEAD", self.name)
+        if answer is None or answer[0] != 200:
+            return None
+        return int(answer[1]["stream-earliest-offset"].rpartition("_")[2])
+
+    def verify(self, client: Client) -> list[str]:
+        begins = self._begins(client)
+        status, data, _ = client.read_all(self.name)
+        if status != 200 or begins is None:
+            return [f"{self.name}: {status}"] if self.created else []
+        lines = data.splitlines(keepends=True)
+        found = [int(line[:8]) for line in lines]
+        wrong = []
+        if lines != [self.LINE % number for number in found] or found != sorted(set(found)):
+            wrong.append(f"{self.name}: not whole, or doubled, or out of order")
+        if begins < self.earliest or len(data) < min(self.KEPT, begins + len(data)):
+            wrong.append(f"{self.name}: {len(data)} bytes from {begins}, and began at {self.earliest}")
+        must = {number for number in self.acknowledged if number >= min(found, default=0)}
+        if lost := must - set(found):
+            wrong.append(f"{self.name}: lost {sorted(lost)[:10]}")
+        return wrong
+
+
 class Ledger:
     """All of them together."""
 
@@ -312,6 +370,7 @@ class Ledger:
             Stager(port, "/stager/0"),
             Founder(port, "/founder/0"),
             Reader(port, "/producer/0"),
+            Keeper(port, "/keeper/0"),
         ]
 
     def __enter__(self) -> "Ledger":

@@ -8,6 +8,7 @@ written down a second time.
 from dataclasses import dataclass, field
 
 from millstream.protocol import json_frames
+from millstream.protocol.retention import KEEP_ALL, Retention
 
 Stamp = tuple[bytes, int, int]
 
@@ -32,6 +33,11 @@ class Entry:
     soft_deleted: bool = False
     history: list[tuple[int, bool, int]] = field(default_factory=list)  # tail, closed, number of the change
     parts: dict[str, tuple[bytes, int]] = field(default_factory=dict)  # their bytes, and since when
+    retention: Retention = KEEP_ALL
+    start: int = 0  # what lies before is gone; the pieces stay here, to compare with
+    created_ms: int = 0
+    times_ms: list[int] = field(default_factory=list)  # when each piece was written
+    trims: list[tuple[int, int]] = field(default_factory=list)  # start, number of the change
 
     def content(self) -> bytes:
         return b"".join(self.pieces)
@@ -43,11 +49,41 @@ class Entry:
         """The change that made the stream at least that long (and closed)."""
         return next(number for t, c, number in self.history if t >= tail and (c or not closed))
 
+    def number_of_start(self, start: int) -> int:
+        """The change by which the stream began there; 0 when it has always."""
+        return next((number for found, number in self.trims if found == start), 0)
+
+    def may_begin_at(self, start: int, now_ms: int) -> bool:
+        """Whether the limits allow that all before a position is gone."""
+        position = 0
+        young = False
+        for piece, written_ms in zip(self.pieces, self.times_ms, strict=True):
+            if position == start:
+                break
+            position += len(piece)
+            seconds = self.retention.seconds
+            young |= seconds is None or now_ms < written_ms + seconds * 1000
+        enough = self.retention.bytes is not None and self.tail - start >= self.retention.bytes
+        return position == start and (enough or not young)
+
+    def is_late(self, now_ms: int) -> bool:
+        """Whether something is kept for longer than the limit and the slack that there is."""
+        seconds, position = self.retention.seconds, 0
+        if seconds is None or self.soft_deleted:
+            return False
+        for piece, written_ms in zip(self.pieces, self.times_ms, strict=True):
+            position += len(piece)
+            known_ms = max(written_ms, self.created_ms)
+            if position > self.start and now_ms > known_ms + seconds * 1000 + seconds * 1000 // 16:
+                return True
+        return False
+
     def facts(self) -> tuple[object, ...]:
         """What must be the same after a recovery; deadlines are compared apart."""
         return (
             self.name,
-            self.content(),
+            self.start,
+            self.content()[self.start :],
             self.tail,
             self.closed,
             self.closed_by,
@@ -115,7 +151,13 @@ class Drop:
     parts: list[str]
 
 
-Change = Create | Append | End | Renew | Stage | Commit | Drop
+@dataclass(frozen=True)
+class Trim:
+    id: int
+    start: int
+
+
+Change = Create | Append | End | Renew | Stage | Commit | Drop | Trim
 
 
 class Model:
@@ -146,6 +188,9 @@ class Model:
                 del self.streams[change.id].parts[part]
         elif isinstance(change, Renew):
             self.streams[change.id].deadline_ms = change.deadline_ms
+        elif isinstance(change, Trim):
+            self.streams[change.id].start = change.start
+            self.streams[change.id].trims.append((change.start, number))
         else:
             return self._end(self.streams[change.id], number)
         return 0
@@ -153,14 +198,25 @@ class Model:
     def _create(self, change: Create, number: int) -> None:
         entry = change.entry
         # A fresh one each time: the same change is applied again when a crash is checked.
-        entry = Entry(entry.id, entry.name, entry.json, ttl_ms=entry.ttl_ms, deadline_ms=entry.deadline_ms)
+        entry = Entry(
+            entry.id,
+            entry.name,
+            entry.json,
+            ttl_ms=entry.ttl_ms,
+            deadline_ms=entry.deadline_ms,
+            retention=entry.retention,
+            created_ms=entry.created_ms,
+        )
         if change.source is not None:
             source = self.streams[change.source]
             source.forks += 1
             entry.source = change.source
             entry.pieces = _first(source.pieces, change.base)
+            entry.times_ms = source.times_ms[: len(entry.pieces)]
+            entry.start = source.start
         if change.data:
             entry.pieces.append(change.data)
+            entry.times_ms.append(entry.created_ms)
         entry.tail = len(entry.content())
         entry.closed = change.closed
         entry.history.append((entry.tail, entry.closed, number))
@@ -171,6 +227,7 @@ class Model:
         entry = self.streams[change.id]
         if change.data:
             entry.pieces.append(change.data)
+            entry.times_ms.append(change.now_ms)
         entry.tail += len(change.data)
         if change.stamp is not None:
             entry.producers[change.stamp[0]] = change.stamp
@@ -186,6 +243,7 @@ class Model:
         entry = self.streams[change.id]
         pieces = [entry.parts.pop(part)[0] for part in change.parts]
         entry.pieces += pieces
+        entry.times_ms += [change.now_ms] * len(pieces)
         entry.tail += sum(map(len, pieces))
         rest = Append(change.id, b"", change.closes, change.stamp, change.seq, change.now_ms)
         self._append(rest, number)
@@ -288,6 +346,8 @@ def decide_fork(source: Entry | None, offset: int | None, sub_offset: int) -> tu
     anchor = source.tail if offset is None else offset
     if anchor > source.tail:
         return "ForkBeyondTail", 0
+    if anchor < source.start:
+        return "ForkBeforeStart", 0
     if sub_offset == 0:
         return "Create", anchor
     following = next_piece(source, anchor)

@@ -31,10 +31,11 @@ from millstream.protocol.expiry import Lifetime
 from millstream.protocol.offsets import START
 from millstream.protocol.parts import Commit, CommitRequest
 from millstream.protocol.producers import Stamp
-from millstream.protocol.reads import Chunk
+from millstream.protocol.reads import Chunk, OffsetGone
 from millstream.protocol.requests import AppendRequest, CreateRequest, ReadRequest
+from millstream.protocol.retention import KEEP_ALL, Retention, needed
 from millstream.protocol.streams import NoSpace, NotFound, SoftDeleted, StoreFailed
-from millstream.store.log import content
+from millstream.store.log import content, layout
 from millstream.store.log.commit import Outcome
 from millstream.store.log.engine import Runtime
 from millstream.store.log.format import (
@@ -45,6 +46,7 @@ from millstream.store.log.format import (
     EndMeta,
     RenewMeta,
     StageMeta,
+    TrimMeta,
 )
 from millstream.store.log.segments import Log
 from millstream.store.pending import Pending
@@ -106,7 +108,9 @@ class Simulation(PartClients):
 
     def run(self, generations: int = GENERATIONS, steps: int = STEPS) -> None:
         usual = content._SYNC_EACH
+        usual_sizes = layout.LEAST_BYTES, layout.MOST_BYTES, layout.TIMED_BYTES
         content._SYNC_EACH = self.random.choice((0, 2, usual))
+        layout.LEAST_BYTES, layout.MOST_BYTES, layout.TIMED_BYTES = 128, 512, 256
         logging.getLogger("millstream").disabled = True
         try:
             with hurried_parts(self.random):
@@ -117,6 +121,7 @@ class Simulation(PartClients):
                 self._boot()
         finally:
             content._SYNC_EACH = usual
+            layout.LEAST_BYTES, layout.MOST_BYTES, layout.TIMED_BYTES = usual_sizes
             logging.getLogger("millstream").disabled = False
             self.catalog.really_close()
 
@@ -193,7 +198,30 @@ class Simulation(PartClients):
         self.say("closed")
         self.check(self.disk.open_files == 0, f"{self.disk.open_files} files were left open")
         self._check_part_files()
+        if self.store._refusal is None:
+            self._check_room()
         self._crash()
+
+    def _check_room(self) -> None:
+        """After a checkpoint, streams that are there have no file of which nothing is left."""
+        rows = {row.stream_id: row for row in self.catalog.rows()}
+        for path in self.disk.snapshot():
+            folder, _, name = path.rpartition("/")
+            if not folder.startswith("streams/") or int(name[:16], 16) not in rows:
+                continue
+            row = rows[int(name[:16], 16)]
+            stream = row.stream()
+            size = layout.chunk_bytes(stream.retention)
+            number = int(name.split(".")[1]) if name.count(".") == 2 else 0
+            extent = content.Extent.of(stream)
+            if name.endswith(".idx"):
+                wanted = number >= extent.first_entry // layout.chunk_entries(size)
+            else:
+                first = stream.base + number * size
+                ranges = [(stream.start, stream.start + 1), *needed(stream.start, stream.tail, stream.shared)]
+                wanted = any(first < end and start < first + size for start, end in ranges)
+            wanted |= first_file_of_a_fork(stream.start, stream.base, number)
+            self.check(wanted, f"{path}: is left of {stream.name}, from {stream.start} to {stream.tail}")
 
     # -- What happens ------------------------------------------------------------------------------
 
@@ -257,11 +285,34 @@ class Simulation(PartClients):
 
     def _tick(self) -> None:
         self.now_ms += self.random.choice((0, 200, 700, 1500, 6000))
-        self._call(lambda: self.store.expire(self.now_ms))
-        self._take_renewals()
+        self.changes.clear()
+        self.store.expire(self.now_ms)
+        for lsn, id, meta, _ in list(self.changes):
+            if isinstance(meta, EndMeta):
+                self.check(self.accepted.streams[id].expired(self.now_ms), f"{id} ended before its time")
+                self._take_end(lsn, id, meta)
+            elif isinstance(meta, TrimMeta):
+                self._take_trim(lsn, id, meta)
+            elif isinstance(meta, DropMeta):
+                self._take_part_expiry(lsn, id, meta)
+            else:
+                assert isinstance(meta, RenewMeta), meta
+                self._note(lsn, plain.Renew(id, meta.deadline_ms))
+        self.changes.clear()
         if self.store._refusal is None:
             late = [e.name for e in self.accepted.streams.values() if e.expired(self.now_ms)]
             self.check(not late, f"{late} outlived their time")
+            late = [e.name for e in self.accepted.streams.values() if e.is_late(self.now_ms)]
+            self.check(not late, f"{late} keep what is too old")
+
+    def _take_trim(self, lsn: int, id: int, meta: TrimMeta) -> None:
+        entry = self.accepted.streams[id]
+        self.say(f"trim {entry.name} to {meta.start}: {lsn}")
+        self.check(
+            entry.start < meta.start <= entry.tail and entry.may_begin_at(meta.start, self.now_ms),
+            f"{entry.name} from {entry.start} to {entry.tail} must not begin at {meta.start}",
+        )
+        self._note(lsn, plain.Trim(id, meta.start))
 
     def _checkpoint(self) -> None:
         if self.store._refusal is None and not self.store._checkpointing:
@@ -353,11 +404,13 @@ class Simulation(PartClients):
         json = self.random.random() < 0.4
         body = self._data(json) if self.random.random() < 0.3 else b""
         lifetime = self._lifetime()
+        retention = self._retention()
         request = CreateRequest(
             body=json_frames.wrap(body) if json and body else body,
             content_type=b"application/json" if json else b"application/octet-stream",
             closed=self.random.random() < 0.1,
             lifetime=lifetime,
+            retention=retention,
         )
         found = self._call(lambda: self.store.create(name, request, self.now_ms))
         if self._is_refused(found):
@@ -365,7 +418,7 @@ class Simulation(PartClients):
         self._take_expiries()
         entry = self.accepted.get(name)
         if entry is None:
-            entry = self._new_entry(name, json, lifetime)
+            entry = self._new_entry(name, json, lifetime, retention)
             self._take_change(plain.Create(entry, body, request.closed))
             wanted = "Create"
         else:
@@ -381,10 +434,24 @@ class Simulation(PartClients):
             return Lifetime(expires_at=b"x", expires_ms=self.now_ms + self.random.randint(1000, 60_000))
         return Lifetime()
 
-    def _new_entry(self, name: str, json: bool, lifetime: Lifetime) -> plain.Entry:
+    def _retention(self) -> Retention:
+        if self.random.random() < 0.5:
+            return KEEP_ALL
+        sizes, ages = (None, 100, 700, 3000), (None, None, 2, 10, 40)
+        return Retention(self.random.choice(sizes), self.random.choice(ages))
+
+    def _new_entry(self, name: str, json: bool, lifetime: Lifetime, retention: Retention) -> plain.Entry:
         ttl_ms = lifetime.ttl_s * 1000 if lifetime.ttl_s is not None else None
         id = self.changes[0][1] if self.changes else -1
-        return plain.Entry(id, name, json, ttl_ms=ttl_ms, deadline_ms=lifetime.deadline_ms(self.now_ms))
+        return plain.Entry(
+            id,
+            name,
+            json,
+            ttl_ms=ttl_ms,
+            deadline_ms=lifetime.deadline_ms(self.now_ms),
+            retention=retention,
+            created_ms=self.now_ms,
+        )
 
     def _fork(self) -> None:
         name, source_name = self.random.sample(self.names, 2)
@@ -401,7 +468,11 @@ class Simulation(PartClients):
             elif self.random.random() < 0.1:
                 offset = source.tail + 1
         request = CreateRequest(
-            forked_from=source_name, fork_offset=offset, fork_sub_offset=sub_offset, lifetime=self._lifetime()
+            forked_from=source_name,
+            fork_offset=offset,
+            fork_sub_offset=sub_offset,
+            lifetime=self._lifetime(),
+            retention=self._retention(),
         )
         found = self._call(lambda: self.store.create(name, request, self.now_ms))
         if self._is_refused(found):
@@ -415,7 +486,8 @@ class Simulation(PartClients):
             if wanted == "Create":
                 assert source is not None
                 lifetime = request.lifetime or self.store._by_name[source_name].stream.lifetime
-                entry = self._new_entry(name, source.json, lifetime)
+                retention = request.retention.or_else(source.retention)
+                entry = self._new_entry(name, source.json, lifetime, retention)
                 self._take_change(plain.Create(entry, b"", False, source.id, base))
         self._take_renewals()
         self._expect(found, wanted, f"fork {source_name} at {offset}+{sub_offset} to {name}")
@@ -445,6 +517,8 @@ class Simulation(PartClients):
         if entry is not None and entry.pieces and self.random.random() < 0.6:
             offset = sum(len(piece) for piece in entry.pieces[: self.random.randint(0, len(entry.pieces))])
         limit = self.random.choice((1, 50, 400, 10**6))
+        kept = self.store._residents.find(name)
+        start = kept.start if kept is not None else 0
         found = self._call(lambda: self.store.read(name, ReadRequest(offset=offset), limit, self.now_ms))
         refused = self.store._refusal is not None
         self._take_expiries()
@@ -455,7 +529,21 @@ class Simulation(PartClients):
         if isinstance(found, Pending):
             found.then(lambda later: self._see(name, later, late=True, refused=refused))
         else:
+            if entry is not None and isinstance(found, Chunk | OffsetGone):
+                self._see_start(entry, offset, start, found)
             self._see(name, found, late=False, refused=refused)
+
+    def _see_start(self, entry: plain.Entry, offset: int, start: int, found: Chunk | OffsetGone) -> None:
+        """A reader learns where a stream begins: there it must begin for ever, or later."""
+        if isinstance(found, OffsetGone):
+            self.check(START < offset < start == found.earliest, f"{entry.name}: {offset} is not gone")
+            self._tell(entry.number_of_start(found.earliest))
+        else:
+            wanted = start if offset == START else min(offset, self._durable_tail(entry.name))
+            self.check(found.start == wanted, f"{entry.name}: read at {found.start} instead of {wanted}")
+            self.check(found.start >= start, f"{entry.name}: what is gone was read")
+            if offset == START:
+                self._tell(entry.number_of_start(start))
 
     def _see(self, name: str, found: object, *, late: bool, refused: bool) -> None:
         if isinstance(found, NoSpace | StoreFailed):
@@ -599,8 +687,10 @@ class Simulation(PartClients):
             self._compare_deadlines(entry, found)
             position = 0
             for piece in entry.pieces:
-                bounds = kept.bounds(position)
-                self.check(bounds == (position, position + len(piece)), f"{name}: an append lies at {bounds}")
+                if position >= entry.start:
+                    bounds = kept.bounds(position)
+                    right = (position, position + len(piece))
+                    self.check(bounds == right, f"{name}: an append lies at {bounds}")
                 position += len(piece)
         listed = [stream.name for stream in self.store.listing("", None, "", 1000, 0).streams]
         wanted = sorted(name for name, id in state.names.items() if not state.streams[id].soft_deleted)
@@ -626,6 +716,10 @@ class Simulation(PartClients):
             print(f"{self.disk.steps:5} {self.now_ms - _START_MS:7} {what}")
 
 
+def first_file_of_a_fork(start: int, base: int, number: int) -> bool:
+    return number == 0 and start <= base
+
+
 def _entry_of(kept: Kept) -> plain.Entry:
     stream = kept.stream
     stamps = {id: (stamp.id, stamp.epoch, stamp.seq) for id, stamp in (stream.producers or {}).items()}
@@ -634,7 +728,7 @@ def _entry_of(kept: Kept) -> plain.Entry:
         stream.id,
         stream.name,
         stream.kind is Kind.JSON,
-        [kept.fetch(0, kept.tail)],
+        [bytes(kept.start) + kept.fetch(kept.start, kept.tail)],
         kept.tail,
         kept.closed,
         (by.id, by.epoch, by.seq) if by is not None else None,
@@ -646,6 +740,7 @@ def _entry_of(kept: Kept) -> plain.Entry:
         stream.fork_count,
         stream.soft_deleted,
         parts=parts_of(kept),
+        start=kept.start,
     )
 
 

@@ -9,15 +9,18 @@ from crash.simulated_disk import SimulatedDisk
 from crash.simulated_engine import SimulatedCommitter, Variant, WatchedStore
 from crash.simulation import Simulation, first_violation
 from millstream.protocol.parts import Commit
-from millstream.protocol.streams import Append
-from millstream.store.base import Appended
+from millstream.protocol.streams import Append, Create
+from millstream.protocol.trimming import Trim
+from millstream.store.base import Appended, Created
 from millstream.store.base import Committed as PartsCommitted
 from millstream.store.log import format
 from millstream.store.log.catalog import Catalog
 from millstream.store.log.checkpoint import Checkpoint
 from millstream.store.log.commit import Committed, Outcome
+from millstream.store.log.content import Extent
 from millstream.store.log.disk import Disk
-from millstream.store.log.residents import Residents
+from millstream.store.log.removal import remove_files
+from millstream.store.log.residents import Residents, content_of
 from millstream.store.log.segments import Log
 from millstream.store.log.staged import part_name
 from millstream.store.pending import Eventually
@@ -179,7 +182,9 @@ class UnsyncedCheckpoint(Checkpoint):
             file.write([data], 0)
             file.close()
         pictures = [msgspec.structs.replace(picture, parts=[]) for picture in self.pictures]
-        Checkpoint(self.lsn, self.next_id, pictures, self.gone, self.released).write(disk, catalog)
+        Checkpoint(self.lsn, self.next_id, pictures, self.gone, self.trimmed, self.released).write(
+            disk, catalog
+        )
 
 
 class UnsyncedStore(WatchedStore):
@@ -226,6 +231,67 @@ class KeepsFilesOfParts(Variant):
     store = LeakyStore
 
 
+class ShowingStore(WatchedStore):
+    """Lets readers know of a later start before it is in the log."""
+
+    def _commit_trim(self, kept: Kept, change: Trim) -> None:
+        super()._commit_trim(kept, change)
+        kept.start = change.start
+
+
+class ShowsTrimsEarly(Variant):
+    store = ShowingStore
+
+
+class RemovingStore(WatchedStore):
+    """Removes files before it is durable that nobody needs them."""
+
+    def _commit_trim(self, kept: Kept, change: Trim) -> None:
+        super()._commit_trim(kept, change)
+        content = content_of(kept)
+        extent = Extent.of(kept.stream)
+        remove_files(self._disk, content.removable(extent, content.end))
+
+
+class RemovesTooEarly(Variant):
+    store = RemovingStore
+
+
+class SelfishStore(WatchedStore):
+    """Lets go of what forks still read."""
+
+    def _commit_create(self, kept: Kept, plan: Create) -> Eventually[Created]:
+        if kept.source is not None:
+            kept.source.stream.shared = None
+        return super()._commit_create(kept, plan)
+
+
+class TrimsWhatForksNeed(Variant):
+    store = SelfishStore
+
+
+class HoardingStore(WatchedStore):
+    """Gives no room back."""
+
+    def _take_pictures(self) -> Checkpoint:
+        return msgspec.structs.replace(super()._take_pictures(), trimmed=[])
+
+
+class KeepsFilesOfWhatIsGone(Variant):
+    store = HoardingStore
+
+
+class SloppyStore(WatchedStore):
+    """Writes down where a stream begins, but not with which append."""
+
+    def _commit_trim(self, kept: Kept, change: Trim) -> None:
+        super()._commit_trim(kept, Trim(change.start, change.first_append + 1))
+
+
+class MiscountsAppends(Variant):
+    store = SloppyStore
+
+
 @pytest.mark.parametrize(
     "variant",
     [
@@ -243,6 +309,11 @@ class KeepsFilesOfParts(Variant):
         RemovesPartsThatWereNotCommitted,
         ForgetsProducersOfCommits,
         KeepsFilesOfParts,
+        ShowsTrimsEarly,
+        RemovesTooEarly,
+        TrimsWhatForksNeed,
+        KeepsFilesOfWhatIsGone,
+        MiscountsAppends,
     ],
 )
 def test_a_broken_engine_is_caught(variant: type[Variant]) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from pathlib import PurePath
 
 from millstream.store.log.disk import Disk
+from millstream.store.log.failpoints import reach
 
 
 def remove_files(disk: Disk, names: Iterable[str], *, sync: bool = False) -> None:
@@ -12,6 +13,7 @@ def remove_files(disk: Disk, names: Iterable[str], *, sync: bool = False) -> Non
     for name in names:
         disk.remove(name)
         folders.add(str(PurePath(name).parent))
-    if sync:
+    if sync and folders:
+        reach("checkpoint.trimmed")
         for folder in sorted(folders):
             disk.sync_folder(folder)

@@ -260,6 +260,88 @@ def retention_is_ignored(ask: Ask, send: Send) -> Reply:
     return send(ask.drop("Stream-Retain-Bytes", "Stream-Retain-Seconds"))
 
 
+@mutant("X4", "C1", needs=("retain",))
+def limits_may_change(ask: Ask, send: Send) -> Reply:
+    """Another limit for the same path is no conflict."""
+    reply = send(ask)
+    if ask.method == "PUT" and reply.status == 409 and b"retention" in reply.body:
+        reply.status = 200
+    return reply
+
+
+@mutant("X4", needs=("retain",))
+def limits_are_read_leniently(ask: Ask, send: Send) -> Reply:
+    """Signs and zeros in front of a limit do not matter."""
+    for name in ("Stream-Retain-Bytes", "Stream-Retain-Seconds"):
+        if ask.has(name):
+            ask.set(name, ask.get(name).lstrip("+0") or "0")
+    return send(ask)
+
+
+@mutant("X4", "G8", needs=("retain",))
+def limits_are_secret(ask: Ask, send: Send) -> Reply:
+    """HEAD does not show the limits."""
+    return send(ask).drop("Stream-Retain-Bytes", "Stream-Retain-Seconds")
+
+
+@mutant("X4", "O4", needs=("retain",))
+def what_is_gone_is_not_found(ask: Ask, send: Send) -> Reply:
+    """A dropped offset is 404, as if there were no stream."""
+    reply = send(ask)
+    if reply.status == 410 and b"OFFSET_GONE" in reply.body:
+        reply.status = 404
+    return reply
+
+
+@mutant("X4", "O4", needs=("retain",))
+def what_is_gone_is_skipped(ask: Ask, send: Send) -> Reply:
+    """A reader of dropped bytes silently gets the next that are there."""
+    reply = send(ask)
+    if reply.status == 410 and ask.method == "GET" and reply.has("Stream-Earliest-Offset"):
+        return send(ask.copy(target=f"{ask.path}?offset={reply.get('Stream-Earliest-Offset')}"))
+    return reply
+
+
+@mutant("X4", "O4", needs=("retain",))
+def nobody_says_where_the_rest_begins(ask: Ask, send: Send) -> Reply:
+    """410 without Stream-Earliest-Offset."""
+    reply = send(ask)
+    return reply.drop("Stream-Earliest-Offset") if reply.status == 410 else reply
+
+
+@mutant("X4", "O2", needs=("retain",))
+def the_start_is_gone_with_the_first_byte(ask: Ask, send: Send) -> Reply:
+    """offset=-1 is 410 on a stream that has lost something."""
+    if ask.param("offset") == "-1" and ask.method == "GET":
+        zero = "0000000000000000_0000000000000000"
+        reply = send(ask.copy(target=f"{ask.path}?offset={zero}"))
+        return reply if reply.status == 410 else send(ask)
+    return send(ask)
+
+
+@mutant("X4", needs=("retain",))
+def less_is_kept_than_was_asked_for(ask: Ask, send: Send) -> Reply:
+    """A stream keeps a tenth of its limit."""
+    limit = ask.get("Stream-Retain-Bytes")
+    return send(ask.set("Stream-Retain-Bytes", limit[:-1]) if len(limit) > 1 and limit.isdigit() else ask)
+
+
+@mutant("X4", needs=("retain",))
+def seconds_are_milliseconds(ask: Ask, send: Send) -> Reply:
+    """A stream with a limit of seconds keeps nothing for long."""
+    if ask.has("Stream-Retain-Seconds") and ask.get("Stream-Retain-Seconds").isdigit():
+        ask.set("Stream-Retain-Bytes", "1")
+    return send(ask)
+
+
+@mutant("X4", "F1", needs=("retain", "forks"))
+def forks_lose_what_they_share(ask: Ask, send: Send) -> Reply:
+    """A fork begins with its own first byte."""
+    if ask.method == "PUT" and ask.has("Stream-Forked-From"):
+        ask.set("Stream-Retain-Bytes", "1")
+    return send(ask)
+
+
 @mutant("S4", needs=("subscriptions",))
 def fencing_has_another_code(ask: Ask, send: Send) -> Reply:
     """Stale workers get an unknown code."""

@@ -5,6 +5,7 @@
           wal/00000000000000000001.wal     the log; its segments are named by their first number
           streams/3f/<stream id>.bin       a stream's content, exactly the bytes that go on the wire
           streams/3f/<stream id>.idx       where its appends end
+                                           (many of both for a stream that lets go of its beginning)
           parts/<stream id>-<number>.part  a part that waits for its commit since before the last checkpoint
           catalog.db                       what is known of every stream, as of the last checkpoint
 
@@ -28,9 +29,10 @@ Where to look:
         segments     the log on disk; `format` draws its bytes
         checkpoint   pictures of streams, written to files (`content`) and to the catalog
         staged       the files of parts, and how a commit reads from them
+        layout       which file holds which bytes; `removal` removes those that nobody needs
         recovery     the way back: catalog, then log
         disk         the only door to the disk, and the place where a simulated one stands in
         failpoints   named places where a test ends the process
-        check        looks at a folder offline, and cuts a damaged log
+        check        looks at a folder offline (`file_checks` at its files), and cuts a damaged log
         opening      puts it all together on a folder
 """

@@ -1,0 +1,150 @@
+"""Any history of streams that let go of their beginning: what is left is right, and enough (X4, O4, F1).
+
+The model keeps everything that was ever written to each stream, and when. The engine may begin a stream
+later, as far as its limits allow; whatever it still gives must be what the model has there.
+"""
+
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+from engines.driving import ENGINES, Engine
+from millstream.protocol.reads import OffsetGone
+from millstream.protocol.retention import Retention
+from millstream.protocol.streams import Create, Delete, ForkBeforeStart
+from millstream.store.log import layout
+
+limits = st.builds(Retention, st.sampled_from([None, 50, 300, 2000]), st.sampled_from([None, 5, 30]))
+
+
+@dataclass
+class Written:
+    """All that a stream was ever given."""
+
+    limits: Retention
+    content: bytes
+    appends: list[tuple[int, int]]  # where each ends, and when it was written
+    start: int = 0
+
+    def boundaries(self) -> list[int]:
+        return [0, *(end for end, _ in self.appends)]
+
+
+class RetentionMachine(RuleBasedStateMachine):
+    """An engine beside all that it was ever given."""
+
+    engine_kind = ""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._folder = tempfile.TemporaryDirectory()
+        self.engine = Engine(self.engine_kind, Path(self._folder.name))
+        self.written: dict[str, Written] = {}
+        self.count = 0
+        self.engine.create("/anything")
+
+    def teardown(self) -> None:
+        self.engine.__exit__()
+        self._folder.cleanup()
+
+    def draw(self, data: st.DataObject) -> str:
+        return data.draw(st.sampled_from(sorted(self.written)), label="stream")
+
+    @rule(limits=limits)
+    def create(self, limits: Retention) -> None:
+        self.count += 1
+        assert isinstance(self.engine.create(f"/{self.count}", retention=limits), Create)
+        self.written[f"/{self.count}"] = Written(limits, b"", [])
+
+    @precondition(lambda self: self.written)
+    @rule(data=st.data(), sizes=st.lists(st.integers(1, 200), min_size=1, max_size=8))
+    def append(self, data: st.DataObject, sizes: list[int]) -> None:
+        name = self.draw(data)
+        stream = self.written[name]
+        for size in sizes:
+            piece = bytes([len(stream.appends) % 251]) * size
+            self.engine.append(name, piece)
+            stream.content += piece
+            stream.appends.append((len(stream.content), self.engine.now_ms))
+
+    @precondition(lambda self: self.written)
+    @rule(data=st.data(), limits=limits)
+    def fork(self, data: st.DataObject, limits: Retention) -> None:
+        source_name = self.draw(data)
+        source = self.written[source_name]
+        offset = data.draw(st.sampled_from(source.boundaries()), label="offset")
+        self.count += 1
+        decision = self.engine.fork(f"/{self.count}", source_name, offset, retention=limits)
+        if isinstance(decision, ForkBeforeStart):
+            assert offset < decision.earliest <= len(source.content)
+            return
+        assert isinstance(decision, Create)
+        inherited = [(end, ms) for end, ms in source.appends if end <= offset]
+        effective = limits.or_else(source.limits)
+        self.written[f"/{self.count}"] = Written(
+            effective, source.content[:offset], inherited, decision.stream.start
+        )
+
+    @precondition(lambda self: self.written)
+    @rule(data=st.data())
+    def delete(self, data: st.DataObject) -> None:
+        name = self.draw(data)
+        assert isinstance(self.engine.delete(name), Delete)
+        del self.written[name]
+
+    @rule(seconds=st.sampled_from([0, 1, 4, 20]))
+    def pass_time(self, seconds: int) -> None:
+        self.engine.now_ms += seconds * 1000
+        self.engine.expire()
+        self.engine.append("/anything", b".")
+
+    @rule()
+    def restart(self) -> None:
+        self.engine.restart()
+
+    @invariant()
+    def what_is_left_is_right_and_enough(self) -> None:
+        for name, stream in self.written.items():
+            start = self.engine.stream(name).start
+            before, stream.start = stream.start, start
+            assert start >= before  # it never goes back
+            assert start in stream.boundaries()
+            assert self.engine.content(name) == stream.content[start:]
+            if start:
+                assert self.engine.read(name, start - 1) == OffsetGone(start)
+            if start > before:
+                kept = len(stream.content) - start
+                by_size = stream.limits.bytes is not None and kept >= stream.limits.bytes
+                newest_gone_ms = max(ms for end, ms in stream.appends if end <= start)
+                age_ms = self.engine.now_ms - newest_gone_ms
+                by_age = stream.limits.seconds is not None and age_ms >= stream.limits.seconds * 1000
+                assert by_size or by_age
+
+
+@pytest.mark.parametrize("kind", ENGINES)
+def test_any_history_leaves_what_the_limits_ask_for(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(layout, "LEAST_BYTES", 128)
+    monkeypatch.setattr(layout, "MOST_BYTES", 256)
+    monkeypatch.setattr(layout, "TIMED_BYTES", 256)
+    machine = type(f"{kind.title()}RetentionMachine", (RetentionMachine,), {"engine_kind": kind})
+    run_state_machine_as_test(
+        machine,
+        settings=settings(
+            max_examples=40,
+            stateful_step_count=30,
+            deadline=None,
+            phases=[Phase.reuse, Phase.generate],
+            suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+        ),
+    )

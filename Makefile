@@ -42,6 +42,7 @@ format: install  ## let ruff rewrite the sources
 bench: install   ## measure against the reference server, side by side
 	$(BIN)/python -m bench
 	$(BIN)/python -m bench.client
+	$(BIN)/python -m bench.spark
 
 docs: $(VENV)/.installed-docs   ## build the documentation into site/, with warnings as errors
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from millstream.server import settings
 from millstream.server.metrics import Metrics
+from millstream.spark.options import Option, SourceOptions, declared
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -42,3 +43,15 @@ def test_the_commands_page_names_every_command() -> None:
     commands = {line.strip(" │|").split()[0] for line in listed if line.strip(" │|╰─╯")}
     assert {"serve", "token", "check", "conformance"} <= commands
     assert not {command for command in commands if f"millstream {command}" not in page}
+
+
+def spark_row(option: Option) -> str:
+    shown = option.shown if not option.shown or "`" in option.shown else f"`{option.shown}`"
+    return f"| `{option.name}` | {shown} | {option.help} |"
+
+
+def test_the_spark_page_has_every_option_for_reading_as_it_is_declared() -> None:
+    page = (DOCS / "spark.md").read_text().partition("## Options for reading")[2].partition("\n## ")[0]
+    rows = {spark_row(option) for option in declared(SourceOptions)}
+    shown = {line for line in page.splitlines() if line.startswith("| `")}
+    assert shown == rows

@@ -1,0 +1,132 @@
+"""Spark reading streams beside Spark reading the same rows from files of JSON, in one run.
+
+    python -m bench.spark              about two minutes
+    python -m bench.spark --quick      once and short
+
+Files are the limit: no network, no Python, split and parsed by Spark itself. `parsed` makes columns of
+the rows on both sides, `raw` only touches each row's text. The two alternate, and what is compared
+is the ratio of neighbours in time.
+"""
+
+import json
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+import millstream
+from millstream.spark.sessions import local_session
+from tests.running import millstream as millstream_server
+
+CORES = 2
+STREAMS = 4
+SCHEMA = "n long, text string"
+SETTINGS = {
+    "spark.driver.memory": "2g",
+    # Otherwise every field that is taken from `from_json` parses the row again.
+    "spark.sql.optimizer.enableJsonExpressionOptimization": "false",
+}
+
+
+@dataclass(frozen=True)
+class Size:
+    """How much of everything."""
+
+    rounds: int
+    rows: int
+
+
+FULL = Size(rounds=5, rows=2_000_000)
+QUICK = Size(rounds=2, rows=400_000)
+
+
+@contextmanager
+def same_rows(size: Size) -> Iterator[tuple[str, str]]:
+    """Write the rows twice: into streams of a server, and into as many files; give both places."""
+    with millstream_server() as server, tempfile.TemporaryDirectory() as folder:
+        for number in range(STREAMS):
+            rows = [
+                json.dumps({"n": row, "text": "x" * 70}, separators=(",", ":")).encode()
+                for row in range(number, size.rows, STREAMS)
+            ]
+            stream = millstream.DurableStream.create(
+                f"{server.url}/bench/{number}", content_type="application/json"
+            )
+            stream.append_all(rows)
+            (Path(folder) / f"{number}.json").write_bytes(b"\n".join(rows) + b"\n")
+        yield server.url, folder
+
+
+def streams(spark: SparkSession, url: str) -> DataFrame:
+    """Only the column that files have, too."""
+    reader = spark.read.format("durable-streams").option("url", url).option("pattern", "bench/*")
+    return reader.schema("value string").load()
+
+
+def parsed_streams(spark: SparkSession, url: str, folder: str) -> DataFrame:
+    return streams(spark, url).select(f.from_json("value", SCHEMA).alias("row")).select("row.*")
+
+
+def parsed_files(spark: SparkSession, url: str, folder: str) -> DataFrame:
+    return spark.read.schema(SCHEMA).json(folder)
+
+
+def raw_streams(spark: SparkSession, url: str, folder: str) -> DataFrame:
+    return streams(spark, url).select(f.length("value").alias("n"), "value")
+
+
+def raw_files(spark: SparkSession, url: str, folder: str) -> DataFrame:
+    return spark.read.text(folder).select(f.length("value").alias("n"), "value")
+
+
+Read = Callable[[SparkSession, str, str], DataFrame]
+PAIRS: dict[str, tuple[Read, Read]] = {
+    "parsed": (parsed_streams, parsed_files),
+    "raw": (raw_streams, raw_files),
+}
+
+
+def rows_per_second(frame: DataFrame, rows: int) -> float:
+    """Touch every row, so that nothing can be left out."""
+    text = "text" if "text" in frame.columns else "value"
+    started = time.perf_counter()
+    found = frame.agg(f.count("*"), f.sum("n"), f.sum(f.length(text))).first()
+    taken_s = time.perf_counter() - started
+    assert found is not None
+    assert found[0] == rows, f"{found[0]} rows came back, not {rows}"
+    return rows / taken_s
+
+
+def spread(samples: list[float]) -> str:
+    return f"{median(samples):,.0f} ({min(samples):,.0f}..{max(samples):,.0f})"
+
+
+def main() -> None:
+    """Run and print; names of pairs may be given."""
+    size = QUICK if "--quick" in sys.argv else FULL
+    names = [name for name in sys.argv[1:] if not name.startswith("-")] or list(PAIRS)
+    spark = local_session("bench", cores=str(CORES), settings=SETTINGS)
+    with same_rows(size) as (url, folder):
+        for name in names:
+            both = list(enumerate(PAIRS[name]))
+            for _, read in both:
+                rows_per_second(read(spark, url, folder), size.rows)  # once for the compilers
+            samples: tuple[list[float], list[float]] = ([], [])
+            for number in range(size.rounds):
+                for which, read in both if number % 2 == 0 else reversed(both):
+                    samples[which].append(rows_per_second(read(spark, url, folder), size.rows))
+            ratios = [ours / theirs for ours, theirs in zip(*samples, strict=True)]
+            print(f"{name}: streams {spread(samples[0])} rows/s, files {spread(samples[1])} rows/s")
+            print(f"{name}: ratio {median(ratios):.2f} ({min(ratios):.2f}..{max(ratios):.2f})")
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,86 @@
+"""Reading over a bad network and past a guarded door. No Spark is needed: this is its workers' part."""
+
+import json
+import uuid
+from collections.abc import Iterator
+
+import jwt
+import pytest
+
+from client.faulty_proxy import Fault, FaultyProxy
+from millstream import DurableStream, UnauthorizedError
+from millstream.spark.following import Follower
+from millstream.spark.lookups import NoListingError
+from millstream.spark.lookups import Server as Lookups
+from millstream.spark.options import source_options
+from millstream.spark.planning import Range
+from millstream.spark.ranges import read_range
+from running import Server, millstream
+from spark.queries import JSON
+
+SECRET = "a secret that is long enough for HMAC"
+
+
+def read_all(url: str, name: str, **more: str) -> list[bytes]:
+    options = source_options({"url": url, "streams": name, **more})
+    server = Lookups(options)
+    follower = Follower(options, server)
+    start = follower.beginning()
+    found = read_range(server, Range(name, start[name], follower.ending(start)[name]))
+    return [value for rows in found for value in rows.values]
+
+
+def fill(url: str, content_type: str) -> bytes:
+    stream = DurableStream.create(url, content_type=content_type)
+    if content_type == JSON:
+        for first in range(0, 30_000, 1000):
+            stream.append_all([{"n": n, "pad": "ä" * 80} for n in range(first, first + 1000)])
+    else:
+        stream.append(bytes(range(256)) * 20_000)
+    with stream.stream(live=False) as response:
+        if content_type != JSON:
+            return response.read_bytes()
+        return b"".join(json.dumps(one).encode() for one in response.read_json())
+
+
+@pytest.mark.parametrize("content_type", [JSON, "application/octet-stream"])
+@pytest.mark.parametrize(
+    "kind", ["server", pytest.param("reference_server", marks=pytest.mark.node)], ids=["ours", "reference"]
+)
+def test_an_answer_that_breaks_in_the_middle_is_read_on_without_loss_or_repetition(
+    request: pytest.FixtureRequest, kind: str, content_type: str
+) -> None:
+    server: Server = request.getfixturevalue(kind)
+    name = f"faults/{uuid.uuid4()}"
+    expected = fill(f"{server.url}/v1/stream/{name}", content_type)
+    faults = (Fault.TRUNCATE, Fault.CUT_BEFORE, Fault.REFUSE_503, Fault.FAIL_500)
+    with FaultyProxy(server.url, seed=7, rate=0.3, faults=faults, retry_after="0") as proxy:
+        values = read_all(f"{proxy.url}/v1/stream", name, retries="30", timeout="10")
+        assert proxy.fault_count
+    if content_type == JSON:
+        values = [json.dumps(json.loads(value)).encode() for value in values]
+    assert b"".join(values) == expected
+
+
+@pytest.fixture(scope="module")
+def guarded() -> Iterator[Server]:
+    with millstream("--auth-secret", SECRET) as server:
+        yield server
+
+
+def test_a_token_or_a_header_opens_the_door(guarded: Server) -> None:
+    token = jwt.encode({"scope": "admin"}, SECRET, algorithm="HS256")
+    headers = {"Authorization": f"Bearer {token}"}
+    made = DurableStream.create(f"{guarded.url}/log", content_type=JSON, headers=headers)
+    made.append({"n": 1})
+    assert read_all(guarded.url, "log", token=token) == [b'{"n":1}']
+    assert read_all(guarded.url, "log", headers=json.dumps(headers)) == [b'{"n":1}']
+    with pytest.raises(UnauthorizedError):
+        read_all(guarded.url, "log")
+
+
+@pytest.mark.node
+def test_a_pattern_needs_a_server_that_lists(reference_server: Server) -> None:
+    options = source_options({"url": f"{reference_server.url}/v1/stream", "pattern": "*"})
+    with pytest.raises(NoListingError, match="name the streams with the option streams instead"):
+        Follower(options, Lookups(options)).look()

@@ -71,11 +71,12 @@ def to_json(data: Any) -> bytes:
     except msgspec.MsgspecError as error:
         raise TypeError(str(error)) from None
     if _NULL in written:  # from a None, or from a NaN?
-        _refuse_nan(data)
+        refuse_nan(data)
     return written
 
 
-def _refuse_nan(data: Any) -> None:
+def refuse_nan(data: Any) -> None:
+    """Raise for numbers that JSON does not have, however deep."""
     if isinstance(data, float) and (data != data or data in (float("inf"), float("-inf"))):
         raise ValueError(f"{data} is not JSON")
     if isinstance(data, dict):
@@ -83,7 +84,7 @@ def _refuse_nan(data: Any) -> None:
     elif not isinstance(data, list | tuple | set | frozenset):
         return
     for value in data:
-        _refuse_nan(value)
+        refuse_nan(value)
 
 
 def from_json(text: bytes, url: str) -> list[Any]:

@@ -10,5 +10,13 @@
     batches             rows as Arrow record batches
     readers, source     what Spark calls
 
-Spark pickles readers to its executors, so they hold options and nothing that is open.
+    identities          pure: under which name a batch is written, so that a repeated one is recognised
+    columns, routing    which columns mean what, and which rows go where
+    encoding            from Arrow columns to the messages of a stream
+    outputs             what is asked of the server when writing
+    deliveries          three ways to make a batch count once
+    sink                what Spark calls to write
+    endings             queries that close their outputs, and a function for foreachBatch
+
+Spark pickles readers and writers to its executors, so they hold options and nothing that is open.
 """

@@ -14,6 +14,8 @@ from millstream.spark.option_values import EARLIEST, LATEST, Offsets
 
 T = TypeVar("T")
 
+MAX_PART_BYTES = 8 * 2**20
+
 
 class OptionError(ValueError):
     """An option is missing, misspelt or has a value that makes no sense."""
@@ -135,15 +137,17 @@ class SinkOptions(ServerOptions):
     create_missing: bool = _option(
         values.flag, "Create streams that are not there.", default=True, shown="true"
     )
-    content_type: str = _option(
-        values.text, "The type of created streams.", default="application/json", shown="application/json"
+    content_type: str | None = _option(
+        values.text,
+        "The type of created streams. A stream that is there must have it, where it is given.",
+        shown="application/json",
     )
     close_on_end: bool = _option(
-        values.flag, "Close the streams once a finite query has ended.", default=False, shown="false"
+        values.flag, "Close the streams with the write. Batch writes only.", default=False, shown="false"
     )
     commit: str | None = _option(
         values.choice("parts", "producer", "driver"),
-        "How a batch is made to count once.",
+        "How a batch is made to count once. Servers without parts need an answer.",
         shown="`parts` where the server has them",
     )
     order: str = _option(
@@ -152,9 +156,14 @@ class SinkOptions(ServerOptions):
         default="sort",
         shown="sort",
     )
+    part_bytes: int = _option(
+        values.size, "About how large a request becomes, `8m` at most.", default=4 * 2**20, shown="4m"
+    )
     txn_app_id: str | None = _option(values.text, "In `foreachBatch`: an id of the application.")
     txn_version: int | None = _option(values.number, "In `foreachBatch`: the batch's id.")
-    sink_id: str | None = _option(values.text, "Tells apart several sinks of one query.")
+    sink_id: str | None = _option(
+        values.text, "Tells apart several writes of one batch. `foreachBatch` needs it."
+    )
     idempotency_key: str | None = _option(
         values.text, "Batch writes: a repeated write with this key changes nothing."
     )
@@ -189,9 +198,28 @@ def source_options(given: Mapping[str, str], *, streaming: bool | None = None) -
     return options
 
 
-def sink_options(given: Mapping[str, str]) -> SinkOptions:
+def sink_options(given: Mapping[str, str], *, streaming: bool) -> SinkOptions:
     """Check options for writing."""
-    return _parse(SinkOptions, SourceOptions, given)
+    options = _parse(SinkOptions, SourceOptions, given)
+    if options.part_bytes > MAX_PART_BYTES:
+        raise OptionError("partBytes", "is more than 8m; servers refuse large requests")
+    if streaming:
+        _refuse(
+            given, ("txnAppId", "txnVersion"), "is for foreachBatch; a streaming write has ids of its own"
+        )
+        _refuse(given, ("idempotencyKey",), "is for batch writes; a streaming write has ids of its own")
+        if options.close_on_end:
+            raise OptionError(
+                "closeOnEnd",
+                "is for batch writes, because Spark does not tell a sink that its query has ended; "
+                "use millstream.spark.endings.run_to_end, or rows with a column closed",
+            )
+    if (options.txn_app_id is None) != (options.txn_version is None):
+        missing = "txnAppId" if options.txn_app_id is None else "txnVersion"
+        raise OptionError(missing, "is missing; txnAppId and txnVersion come together")
+    if options.txn_app_id is not None:
+        _refuse(given, ("idempotencyKey",), "comes together with txnAppId; give one of them")
+    return options
 
 
 def _parse(side: type[Side], other: type[ServerOptions], given: Mapping[str, str]) -> Side:

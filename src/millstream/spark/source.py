@@ -2,22 +2,30 @@
 
 spark.read.format("durable-streams").option("url", ...).option("streams", "chat/1").load()
 spark.readStream.format("durable-streams").option("url", ...).option("pattern", "chat/*").load()
+frame.write.format("durable-streams").mode("append").option("url", ...).option("stream", "out").save()
+frame.writeStream.format("durable-streams").option("url", ...).option("stream", "out").start()
 """
 
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import BinaryType, BooleanType, DataType, StringType, StructField, StructType
 
 from millstream.protocol.content import Kind
+from millstream.spark.columns import columns_of
 from millstream.spark.following import Follower
 from millstream.spark.lookups import Server
-from millstream.spark.options import OptionError, SourceOptions, source_options
+from millstream.spark.options import OptionError, SourceOptions, sink_options, source_options
 from millstream.spark.readers import BatchReader, StreamReader
+from millstream.spark.sink import BatchWriter, StreamWriter
 
 NAME = "durable-streams"
 
 
 class SchemaError(ValueError):
     """The schema that was asked for is not one that this source can give."""
+
+
+class OutputModeError(ValueError):
+    """The way of writing that was asked for is not one of a stream's."""
 
 
 class DurableStreamsSource(DataSource):
@@ -43,6 +51,23 @@ class DurableStreamsSource(DataSource):
         """Make what follows streams."""
         options = source_options(self.options, streaming=True)
         return StreamReader(options, _checked(options, schema))
+
+    def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
+        """Make what writes a table."""
+        options = sink_options(self.options, streaming=False)
+        if overwrite:
+            raise OutputModeError('streams are only ever appended to; use mode("append")')
+        return BatchWriter(options, columns_of(schema, options))
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:
+        """Make what writes micro-batches."""
+        options = sink_options(self.options, streaming=True)
+        if overwrite:
+            raise OutputModeError(
+                'a stream cannot be written anew with every batch; use outputMode("append"), or append each '
+                "result with foreachBatch(millstream.spark.endings.each_batch(...))"
+            )
+        return StreamWriter(options, columns_of(schema, options))
 
 
 def _columns(options: SourceOptions, value: DataType) -> StructType:

@@ -29,6 +29,12 @@ def write(url: str) -> CloseResult:
     assert_type(log.append({"event": "start"}), AppendResult)
     assert_type(log.append("x", seq="1", producer=ProducerStamp("p", 0, 0)).next_offset, str)
     assert_type(log.append_all(range(3)), AppendResult | None)
+    with log.multipart(part_bytes=1024) as batch:
+        batch.write({"n": 1})
+        assert_type(batch.commit(close=False), AppendResult | None)
+    log.stage_part("task-1", [1, 2])
+    assert_type(log.commit_parts(["task-1"], producer=ProducerStamp("p", 0, 0)), AppendResult)
+    log.drop_part("task-1")
     assert_type(log.head(), HeadResult)
     assert_type(DurableStream.head(url), HeadResult)
     assert_type(DurableStream.head(url, headers={"Authorization": lambda: "Bearer x"}), HeadResult)
@@ -81,6 +87,10 @@ async def use(url: str) -> None:
     log = await aio.DurableStream.create(url, headers={"Authorization": token})
     assert_type(log, aio.DurableStream)
     assert_type(await log.append(b"x"), AppendResult)
+    async with log.multipart() as batch:
+        await batch.write_all([b"x"])
+    assert_type(batch.result, AppendResult | None)
+    assert_type(await log.commit_parts(["a", "b"]), AppendResult)
     assert_type(await log.head(), HeadResult)
     assert_type(await aio.DurableStream.head(url), HeadResult)
     async with log.stream(live=True) as response:

@@ -3,9 +3,9 @@
 PROTOCOL.md 5; rules A1, A5 to A7, C1, C2, R2, R3, G1 to G4, G8, H2, L2, L4, O4, X4.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import msgspec
 
@@ -18,12 +18,22 @@ from millstream.protocol.producers import BadStart, Fenced, Gap
 Header = tuple[bytes, bytes]
 
 
+class Body(Protocol):
+    """A body that is too large to be held: its length, and its pieces one after the other."""
+
+    def __len__(self) -> int: ...
+
+    def pieces(self) -> Iterator[bytes]:
+        """Give the body."""
+        ...
+
+
 class Reply(msgspec.Struct, frozen=True, gc=False):
     """An answer, ready to be written by any server."""
 
     status: int
     headers: list[Header]
-    body: bytes = b""
+    body: bytes | Body = b""
 
 
 EXTENSIONS: Final = (headers.MILLSTREAM_EXTENSIONS, b"until, list, parts, retain")

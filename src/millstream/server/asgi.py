@@ -207,7 +207,12 @@ async def _send_reply(
     if has_body and reply.status not in (204, 304):
         headers.append((b"content-length", b"%d" % len(reply.body)))
     await send({"type": "http.response.start", "status": reply.status, "headers": headers})
-    await send({"type": "http.response.body", "body": reply.body if has_body else b""})
+    body = reply.body if has_body else b""
+    if not isinstance(body, bytes):
+        for piece in body.pieces():
+            await send({"type": "http.response.body", "body": piece, "more_body": True})
+        body = b""
+    await send({"type": "http.response.body", "body": body})
 
 
 async def _disconnected(receive: Receive) -> None:

@@ -25,6 +25,7 @@ from millstream.protocol.streams import NotFound
 from millstream.server.answers import Answers
 from millstream.server.frames import Frame, Frames
 from millstream.server.hub import Hub
+from millstream.server.long_answers import PIECE_BYTES
 from millstream.server.settings import Settings
 from millstream.store.base import Read, Store
 from millstream.store.pending import Pending
@@ -65,6 +66,7 @@ class Live:
         self.store = store
         self.settings = settings
         self.clock_ms = clock_ms
+        self.piece_bytes = min(settings.max_chunk_bytes, PIECE_BYTES)
         self.hub = Hub()
         self.frames = Frames(store)
         self.answers = Answers()
@@ -230,7 +232,7 @@ class LongPoll(Pending[Reply | EventFeed]):
     def wake(self) -> None:
         """Look whether there is something to answer with."""
         live = self._live
-        found = live.store.read(self._name, self._request, live.settings.max_chunk_bytes, live.clock_ms())
+        found = live.store.read(self._name, self._request, live.piece_bytes, live.clock_ms())
         if isinstance(found, Pending):
             found.then(self._found)
         else:

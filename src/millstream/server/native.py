@@ -16,6 +16,7 @@ A client that does not read its answers is not read from either.
 import asyncio
 import time
 from collections import Counter
+from collections.abc import Iterator
 from typing import Any, cast
 
 from millstream.protocol.replies import Reply, problem
@@ -24,6 +25,7 @@ from millstream.server.heads import END, Head, Heads
 from millstream.server.http import Request
 from millstream.server.incoming import Incoming
 from millstream.server.live import EventFeed
+from millstream.server.long_answers import StreamLostError
 from millstream.server.routes import Routes
 from millstream.server.wire import (
     CONTINUE,
@@ -112,6 +114,7 @@ class Connection(asyncio.Protocol):
         "_keep_alive",
         "_lingered",
         "_loop",
+        "_pieces",
         "_server",
         "_transport",
         "_unsent",
@@ -129,6 +132,7 @@ class Connection(asyncio.Protocol):
         self._answering: Head | None = None
         self._waiting: Pending[Any] | None = None
         self._feed: EventFeed | None = None
+        self._pieces: Iterator[bytes] | None = None
         self._chunked = True
         self._keep_alive = True
         self._closing = False
@@ -215,6 +219,8 @@ class Connection(asyncio.Protocol):
             self._transport.resume_reading()
         if self._feed is not None:
             self._feed.pump()
+        elif self._pieces is not None:
+            self._send_piece()
         else:
             self._answer_next()
 
@@ -253,11 +259,34 @@ class Connection(asyncio.Protocol):
         common = self._server.common_headers(request.headers)
         head = encode_head(reply, common, has_body=has_body, keep_alive=self._keep_alive)
         body = reply.body if has_body else b""
+        if not isinstance(body, bytes):
+            self._transport.write(head)
+            self._pieces = body.pieces()
+            self._send_piece()
+            return
         if len(body) < _JOIN_BYTES:
             self._transport.write(head + body)
         else:
             self._transport.writelines((head, body))
         self._done()
+
+    def _send_piece(self) -> None:
+        """Send the next piece of a long answer if the client has room, then let others have their turn."""
+        if self._pieces is None or self._closing or not self.writable:
+            return
+        self._wait_at_most(self._server.settings.idle_timeout_s)
+        try:
+            piece = next(self._pieces, None)
+        except StreamLostError:
+            self._transport.abort()  # what was promised cannot be given: better cut than wrong
+            return
+        if piece is None:
+            self._pieces = None
+            self._done()
+            return
+        self._transport.write(piece)
+        if self.writable:
+            self._loop.call_soon(self._send_piece)
 
     def _done(self) -> None:
         self._answering = None
@@ -322,13 +351,15 @@ class Connection(asyncio.Protocol):
         """End a connection that has kept us waiting for too long."""
         if not self._deadline_s or now_s < self._deadline_s:
             return
-        if self._closing or self._answering is not None:
+        if self._closing:
             self._transport.abort()
-        elif not self._incoming.between:
+        elif self._answering is None and not self._incoming.between:
             self._refuse(problem(408, "TIMEOUT", "The request took too long to arrive."))
         elif (unsent := self._transport.get_write_buffer_size()) != self._unsent:
             self._unsent = unsent  # the client is still taking its answer
             self._deadline_s = now_s + self._server.settings.idle_timeout_s
+        elif self._answering is not None:
+            self._transport.abort()
         else:
             self._close()
 
@@ -341,6 +372,7 @@ class Connection(asyncio.Protocol):
     def _refuse(self, reply: Reply) -> None:
         """Answer a request that is not read to its end, and close."""
         common = self._server.common_headers(self._incoming.headers)
+        assert isinstance(reply.body, bytes)  # a refusal is short
         self._transport.write(encode_head(reply, common, has_body=True, keep_alive=False) + reply.body)
         self._close(lingers=True)
 

@@ -33,6 +33,7 @@ from millstream.server.grants import Action
 from millstream.server.http import Answer, Request
 from millstream.server.limits import Limits
 from millstream.server.live import Caller, EventFeed, Live, LongPoll
+from millstream.server.long_answers import LongBody
 from millstream.server.metrics import Metrics
 from millstream.server.pages import at_root
 from millstream.server.parts import PartRoutes
@@ -52,6 +53,7 @@ _ACTIONS = {
 }
 _COUNTED_CONTROLS = ("streams", "metrics")  # what costs something; whether the server lives, all may ask
 _COMPRESS_IN_THREAD_BYTES = 64 * 1024
+_VARY = (b"vary", b"accept-encoding")
 
 Route = Callable[[str, Request], Answer]
 
@@ -188,10 +190,17 @@ class Routes:
         read = parse_read(Query(request.query))
         if read.live is not LiveMode.NO:
             return self._live_read(name, request, read)
-        found = self.store.read(name, read, self.settings.max_chunk_bytes, self._clock_ms())
+        found = self.store.read(name, read, self.live.piece_bytes, self._clock_ms())
         return when(found, partial(self._read_reply, name, request, read, url))
 
     def _read_reply(self, name: str, request: Request, read: ReadRequest, url: bytes, found: Read) -> Answer:
+        whole = self._whole(name, request, read, found) if isinstance(found, Chunk) else None
+        if whole is not None and isinstance(found, Chunk):
+            reply = _read_reply(request, read, whole)
+            if reply.status != 200:
+                return reply
+            body = LongBody(self.store, name, found, whole)
+            return Reply(200, [*reply.headers, _VARY], body)
         reply = _read_reply(request, read, found)
         if len(reply.body) >= MIN_BYTES:
             return self._coded(request, reply)
@@ -199,15 +208,29 @@ class Routes:
             self.live.answers.keep(name, url, reply)
         return reply
 
+    def _whole(self, name: str, request: Request, read: ReadRequest, first: Chunk) -> Chunk | None:
+        """Look how far an answer goes that is sent piece by piece, if this one is."""
+        if first.up_to_date or self.settings.max_chunk_bytes <= self.live.piece_bytes:
+            return None
+        accepted = request.headers.get(b"accept-encoding", b"")
+        if self.settings.compress and compression.choose(accepted, first.content_type) is not None:
+            return None
+        more = self.store.read(name, read, self.settings.max_chunk_bytes, self._clock_ms(), peek=True)
+        if not isinstance(more, Chunk) or more.stream_id != first.stream_id or more.end == first.end:
+            return None
+        return more
+
     def _coded(self, request: Request, reply: Reply) -> Answer:
         """Compress a reply if it is worth it, off the event loop when it is large."""
-        if len(reply.body) < MIN_BYTES or reply.status != 200 or not self.settings.compress:
+        body = reply.body
+        if len(body) < MIN_BYTES or reply.status != 200 or not self.settings.compress:
             return reply
+        assert isinstance(body, bytes)  # what is longer is not compressed
         coding, fields = _choose_coding(request, reply)
-        if coding is None or len(reply.body) < _COMPRESS_IN_THREAD_BYTES:
-            return Reply(200, fields, compression.compress(reply.body, coding) if coding else reply.body)
+        if coding is None or len(body) < _COMPRESS_IN_THREAD_BYTES:
+            return Reply(200, fields, compression.compress(body, coding) if coding else body)
         pending: Pending[Reply | EventFeed] = Pending()
-        work = asyncio.get_running_loop().run_in_executor(None, compression.compress, reply.body, coding)
+        work = asyncio.get_running_loop().run_in_executor(None, compression.compress, body, coding)
         work.add_done_callback(lambda done: pending.settle(Reply(200, fields, done.result())))
         return pending
 
@@ -216,7 +239,7 @@ class Routes:
         self.metrics.feeds += sse
         self.metrics.polls += not sse
         now_ms = self._clock_ms()
-        found = self.store.read(name, read, self.settings.max_chunk_bytes, now_ms, peek=sse)
+        found = self.store.read(name, read, self.live.piece_bytes, now_ms, peek=sse)
         caller = Caller(request.grant.lasts_s(now_ms / 1000), request.cache_control)
         return when(found, partial(self._feed if sse else self._long_poll, name, read, caller))
 
@@ -243,9 +266,11 @@ class Routes:
         if not (query.has(b"offset") or query.has(b"until") or query.has(b"limit")):
             return when(self.store.head(name, self._clock_ms()), _head_reply)
         read = parse_read(query)
-        found = self.store.read(name, read, self.settings.max_chunk_bytes, self._clock_ms(), peek=True)
+        found = self.store.read(name, read, self.live.piece_bytes, self._clock_ms(), peek=True)
 
         def reply(found: Read) -> Reply:
+            if isinstance(found, Chunk):
+                found = self._whole(name, request, read, found) or found
             reply = _read_reply(request, read, found)
             size = found.end - found.start if isinstance(found, Chunk) else 0
             if size < MIN_BYTES or reply.status != 200 or not self.settings.compress:

@@ -84,7 +84,7 @@ class Settings:
         8 * 2**30, "Most bytes of one stream that wait as parts for their commit.", minimum=1
     )
     max_chunk_bytes: int = _setting(
-        2**20, "Most bytes in one answer; a single larger message is sent whole.", minimum=1
+        8 * 2**20, "Most bytes in one answer; a single larger message is sent whole.", minimum=1
     )
     max_header_bytes: int = _setting(32 * 2**10, "Most bytes of a request before its body.", minimum=1024)
     max_url_bytes: int = _setting(16 * 2**10, "Most bytes of a request's URL.", minimum=64)

@@ -108,6 +108,10 @@ class Store(ABC):
         """Read a chunk and renew the stream's TTL; a peek does neither, it only measures the chunk."""
 
     @abstractmethod
+    def fetch(self, name: str, stream_id: int, start: int, end: int) -> bytes | None:
+        """Give bytes that a read has promised; None when the stream has lost them since."""
+
+    @abstractmethod
     def head(self, name: str, now_ms: int) -> Eventually[Head]:
         """Describe a stream without renewing its TTL."""
 

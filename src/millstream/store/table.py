@@ -245,6 +245,13 @@ class TableStore(Store):
             kept.closed,
         )
 
+    def fetch(self, name: str, stream_id: int, start: int, end: int) -> bytes | None:
+        """Give bytes that a read has promised; None when the stream has lost them since."""
+        kept = self._lookup(name)
+        if kept is None or kept.stream.id != stream_id or kept.stream.soft_deleted or start < kept.start:
+            return None
+        return kept.fetch(start, end)
+
     def head(self, name: str, now_ms: int) -> Head:
         """Describe a stream without renewing its TTL."""
         kept = self._find(name, now_ms)

@@ -8,7 +8,6 @@ from pyspark.sql import DataFrame
 from pyspark.sql.streaming import StreamingQuery
 
 from millstream import DurableStream, stream
-
 from spark.queries import TIMEOUT_S, Streams
 
 FORMAT = "durable-streams"

@@ -2,6 +2,7 @@
 
 import signal
 import threading
+import time
 from collections.abc import Iterator
 
 import httpx
@@ -182,9 +183,63 @@ def test_nothing_is_written_there(server: Server, path: str, method: str) -> Non
     assert (answer.status_code, answer.headers["allow"]) == (405, "GET, HEAD, OPTIONS")
 
 
-@pytest.mark.parametrize("path", ["/ds/", "/ds/__ds/streams", "/ds/v1/stream/__ds/metrics", "/ds/nowhere"])
+@pytest.mark.parametrize("path", ["/ds/", "/ds/__ds/streams", "/ds/v1/stream/__ds/metrics"])
 def test_what_is_no_stream_is_not_found(server: Server, path: str) -> None:
     assert httpx.get(server.url + path).status_code == 404
+
+
+# -- Streams that are not there yet --------------------------------------------------------------
+
+
+def test_a_stream_that_is_not_there_reads_as_empty(server: Server) -> None:
+    """AnyCable makes no streams: they are there when something was published."""
+    for offset in ("-1", "0", "", "now"):
+        answer = get(server, "/later", offset=offset)
+        assert (answer.status_code, answer.json()) == (200, [])
+        assert answer.headers["stream-next-offset"] == "0"
+        assert answer.headers["stream-up-to-date"] == "true"
+        assert answer.headers["cache-control"] == "no-store"
+    head = httpx.head(f"{server.url}/ds/later")
+    assert (head.status_code, head.headers["stream-next-offset"]) == (200, "0")
+    assert httpx.get(f"{server.url}/later").status_code == 404, "and it is still not there"
+    assert get(server, "/later", offset="0", live="long-poll").status_code == 204
+
+
+@pytest.mark.parametrize(
+    ("content_type", "status", "body"), [("application/json", 200, b'["first"]'), ("text/plain", 400, None)]
+)
+def test_a_stream_that_is_not_there_can_be_polled_for(content_type: str, status: int, body: object) -> None:
+    with millstream("--anycable", "--long-poll-timeout-ms", "20000") as server, Wire(server.url) as wire:
+        wire.request("GET", "/ds/later?offset=0&live=long-poll")
+        until_waiting(server, "ds_poll_clients_num")
+        headers = {"Content-Type": content_type}
+        httpx.put(f"{server.url}/later", content=b'["first"]', headers=headers).raise_for_status()
+        answer = wire.answer()
+        assert answer.status == status
+        if status == 200:
+            assert answer.body == body
+            assert answer.headers["stream-next-offset"] == get(server, "/later").headers["stream-next-offset"]
+
+
+def test_a_stream_that_is_not_there_can_be_watched_for(server: Server) -> None:
+    httpx.delete(f"{server.url}/watched")
+    with Wire(server.url) as wire:
+        wire.request("GET", "/ds/watched?offset=0&live=sse")
+        assert wire.head()[0] == 200
+        events = wire.events()
+        control = parse_control(next(events).data)
+        assert (control.stream_next_offset, control.up_to_date) == ("0", True)
+        httpx.put(f"{server.url}/watched", content=b'["first"]', headers=JSON).raise_for_status()
+        assert list(events) == []  # the client comes back, by the offset that it has
+        wire.request("GET", "/ds/watched?offset=0&live=sse")
+        wire.head()
+        assert next(wire.events()).data == '["first"]'
+
+
+def until_waiting(server: Server, gauge: str) -> None:
+    deadline_s = time.monotonic() + 10
+    while f"{gauge} 1.0" not in httpx.get(f"{server.url}/__ds/metrics").text:
+        assert time.monotonic() < deadline_s
 
 
 def test_a_preflight_allows_its_headers(server: Server, path: str) -> None:

@@ -3,8 +3,11 @@
         42::1f3a     position 42 of the stream whose id is 1f3a
 
 A stream that was deleted and made again has another id, so an offset of the old one is stale and can
-be told. To clients all of it is opaque: they send back what they were sent.
+be told. To clients all of it is opaque: they send back what they were sent. A stream that is not there
+yet has no epoch; its only offset is `0`, which is the start.
 """
+
+from typing import Final
 
 import msgspec
 
@@ -15,6 +18,10 @@ _SEPARATOR = b"::"
 _START = (b"-1", b"0", b"")
 _MAX_DIGITS = 32
 _HEX = frozenset(b"0123456789abcdef")
+
+
+NOBODY: Final = 0
+"""The id that no stream has."""
 
 
 class Offset(msgspec.Struct, frozen=True, gc=False):
@@ -30,6 +37,8 @@ class Offset(msgspec.Struct, frozen=True, gc=False):
 
 def format_offset(position: int, stream_id: int) -> bytes:
     """Write a position in a stream."""
+    if stream_id == NOBODY:
+        return b"0"
     return b"%d::%x" % (position, stream_id)
 
 

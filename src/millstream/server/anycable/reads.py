@@ -6,7 +6,8 @@
         HEAD /ds/<stream>                               where the stream ends
 
 Everything is decided by the parts that answer other reads. What differs is how it is said: offsets have
-an epoch (`offsets`), a stale one is 410, every read has a cursor, and only JSON is served.
+an epoch (`offsets`), a stale one is 410, every read has a cursor, and only JSON is served. And nobody
+makes streams: one that is not there reads as empty, and can be waited for.
 """
 
 from collections.abc import Callable
@@ -14,10 +15,11 @@ from functools import partial
 from importlib.metadata import version
 from typing import Final
 
-from millstream.protocol import headers, replies
+from millstream.protocol import caching, headers, replies
 from millstream.protocol.content import Kind
 from millstream.protocol.cursors import parse_cursor
 from millstream.protocol.errors import MalformedError
+from millstream.protocol.expiry import FOREVER
 from millstream.protocol.offsets import NOW
 from millstream.protocol.offsets import parse_offset as parse_position
 from millstream.protocol.queries import Query
@@ -25,9 +27,9 @@ from millstream.protocol.reads import Chunk
 from millstream.protocol.replies import Header, Reply, problem, reply_to
 from millstream.protocol.requests import Live as LiveMode
 from millstream.protocol.requests import ReadRequest, parse_live
-from millstream.protocol.sse import CONTROL_OFFSET
+from millstream.protocol.sse import CONTROL_OFFSET, control_event
 from millstream.protocol.streams import NotFound, SoftDeleted, Stream
-from millstream.server.anycable.offsets import Offset, format_offset, parse_offset
+from millstream.server.anycable.offsets import NOBODY, Offset, format_offset, parse_offset
 from millstream.server.frames import Frame
 from millstream.server.http import Answer, Request
 from millstream.server.live import Caller, EventFeed, Live, LongPoll, Sink
@@ -39,6 +41,7 @@ _VERSION: Final[Header] = (b"x-anycable-version", b"millstream/" + version("mill
 _EVENT_STREAM: Final = b"private, no-cache, no-store, must-revalidate, max-age=0"
 _STALE: Final = problem(410, "OFFSET_GONE", "The stream is not the one in which the offset was given.")
 _NOT_JSON: Final = problem(400, "NOT_JSON", "AnyCable's clients read JSON streams only.")
+_NOT_YET: Final = Chunk(NOBODY, b"application/json", Kind.JSON, FOREVER, 0, 0, b"", True, False)
 _GOING_AWAY: Final = problem(410, "GOING_AWAY", "The server is shutting down.")
 
 
@@ -67,10 +70,12 @@ class Reads:
         return when(found, partial(self._found, name, request, offset, read))
 
     def _found(self, name: str, request: Request, offset: Offset, read: ReadRequest, found: Read) -> Answer:
+        if isinstance(found, NotFound | SoftDeleted) and offset.stream_id is not None:
+            return _STALE  # it is no more
+        if isinstance(found, NotFound):
+            found = _NOT_YET
         if not isinstance(found, Chunk):
-            # A stream that is no more is a stale offset to who has read of it before.
-            gone = offset.stream_id is not None and isinstance(found, NotFound | SoftDeleted)
-            return _STALE if gone else _said(reply_to(found))
+            return _said(reply_to(found))
         if found.kind is not Kind.JSON:
             return _NOT_JSON
         if not offset.fits(found.stream_id):
@@ -84,24 +89,53 @@ class Reads:
             if not found.data and found.at_end:
                 return _said(replies.nothing_new(found, 0), found.stream_id)
             if not found.data:
-                return when(LongPoll(self._live, name, read, found, caller), partial(self._polled, found))
+                poll = Poll(self._live, name, read, found, caller)
+                return when(poll, partial(self._polled, poll))
         reply = replies.read(
             found,
             request.headers.get(b"if-none-match") if read.live is LiveMode.NO else None,
-            at_tail=read.offset == NOW,
+            at_tail=read.offset == NOW or found is _NOT_YET,
             cursor=self._live.cursor_after(read.cursor),
             cache=request.cache_control,
         )
         return self._coded(request, _said(reply, found.stream_id))
 
-    def _polled(self, chunk: Chunk, reply: Reply) -> Reply:
+    def _polled(self, poll: "Poll", reply: Reply) -> Reply:
         if reply.status == 204 and self._live.draining:
             return _GOING_AWAY
-        return _said(reply, chunk.stream_id) if reply.status < 400 else _STALE
+        if reply is _NOT_JSON:
+            return reply
+        return _said(reply, poll.stream_id) if reply.status < 400 else _STALE
+
+
+class Poll(LongPoll):
+    """A long-poll that also waits for a stream that is not there yet."""
+
+    __slots__ = ()
+
+    @property
+    def stream_id(self) -> int:
+        """The stream that is answered with."""
+        return self._chunk.stream_id
+
+    def _found(self, found: Read) -> None:
+        if self._chunk.stream_id == NOBODY:
+            if isinstance(found, NotFound):
+                return
+            if isinstance(found, Chunk):
+                self._chunk = found
+                if found.kind is not Kind.JSON:
+                    self._answer(_NOT_JSON)
+                    return
+        super()._found(found)
 
 
 class Feed(EventFeed):
-    """Events whose offsets are AnyCable's."""
+    """Events whose offsets are AnyCable's.
+
+    Those of a stream that is not there yet are one that says so. When it is made they end, and the
+    client comes back.
+    """
 
     __slots__ = ()
 
@@ -113,6 +147,16 @@ class Feed(EventFeed):
     def start(self, sink: Sink) -> None:
         """Begin to send."""
         super().start(_Translated(sink))
+
+    def _send(self, frame: Frame | None) -> None:
+        if frame is None and self._stream_id == NOBODY:
+            if not self._begun and self._sink is not None:
+                self._begun = True
+                cursor = self._live.cursor_after(None)
+                event = control_event(0, cursor, up_to_date=True, closed=False)
+                self._sink.write(Frame(NOBODY, event, 0, has_data=False, more=False, last=False))
+            return
+        super()._send(frame)
 
 
 class _Translated:
@@ -143,6 +187,9 @@ class _Translated:
 
 
 def _head(found: Head) -> Reply:
+    if isinstance(found, NotFound):
+        about = [(headers.CONTENT_TYPE, _NOT_YET.content_type), (headers.STREAM_NEXT_OFFSET, b"0")]
+        return Reply(200, [_VERSION, *about, (b"cache-control", caching.NO_STORE)])
     if not isinstance(found, Stream):
         return _said(reply_to(found))
     if found.kind is not Kind.JSON:

@@ -6,10 +6,10 @@ from hypothesis import strategies as st
 
 from millstream.protocol.errors import MalformedError
 from millstream.protocol.offsets import NOW, START
-from millstream.server.anycable.offsets import Offset, format_offset, parse_offset
+from millstream.server.anycable.offsets import NOBODY, Offset, format_offset, parse_offset
 
 
-@given(st.integers(0, 10**31), st.integers(0, 2**64))
+@given(st.integers(0, 10**31), st.integers(1, 2**64))
 def test_what_is_written_is_read_back(position: int, stream_id: int) -> None:
     assert parse_offset(format_offset(position, stream_id)) == Offset(position, stream_id)
 
@@ -52,3 +52,7 @@ def test_an_offset_fits_its_own_stream_only() -> None:
     assert Offset(1, 5).fits(5)
     assert not Offset(1, 5).fits(6)
     assert Offset(START).fits(6)
+
+
+def test_a_stream_that_is_not_there_has_the_start_only() -> None:
+    assert format_offset(0, NOBODY) == b"0"

@@ -40,6 +40,13 @@ def test_a_stream_is_filled_to_its_last_byte_and_can_still_be_closed(store: tupl
         assert post(server, "/fork", b"x").status_code == 413
 
 
+def test_what_a_stream_no_longer_keeps_does_not_count(store: tuple[str, ...]) -> None:
+    """X4."""
+    with millstream("--max-stream-bytes", "100", *store) as server:
+        put(server, "/s", Stream_Retain_Bytes="40")
+        assert {post(server, "/s", b"x" * 20).status_code for _ in range(20)} == {204}
+
+
 def test_parts_are_committed_up_to_the_last_byte(store: tuple[str, ...]) -> None:
     """X3."""
     with millstream("--max-stream-bytes", "10", *store) as server:

@@ -207,7 +207,7 @@ def plan_commit(stream: Stream, request: CommitRequest, max_bytes: int = 0) -> C
         if id not in parts:
             return PartMissing(id)
     size = sum(parts[id].size for id in request.ids)
-    if 0 < max_bytes < stream.tail + size - stream.base:
+    if 0 < max_bytes < stream.own_bytes + size:
         return StreamFull(max_bytes)
     append = Append(b"", stream.tail + size, request.closes, request.stamp, request.seq)
     return Commit(append, request.ids, size)

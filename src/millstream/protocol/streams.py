@@ -61,6 +61,12 @@ class Stream(msgspec.Struct):
         """Where the stream's own bytes begin; what lies before is its source's."""
         return self.fork.base if self.fork is not None else 0
 
+    @property
+    def own_bytes(self) -> int:
+        """How many bytes are kept of the stream's own, once what is due to go has gone."""
+        kept = self.tail - max(self.base, self.start)
+        return kept if self.retention.bytes is None else min(kept, self.retention.bytes)
+
     def expired(self, now_ms: int) -> bool:
         """Tell whether the stream's time is over."""
         return self.deadline_ms is not None and now_ms >= self.deadline_ms
@@ -179,7 +185,7 @@ def plan_append(stream: Stream, request: AppendRequest, max_bytes: int = 0) -> A
             return verdict
     if request.seq is not None and stream.last_seq is not None and request.seq <= stream.last_seq:
         return SeqRegressed(stream.last_seq, request.seq)
-    if max_bytes and request.data and stream.tail + len(request.data) - stream.base > max_bytes:
+    if max_bytes and request.data and stream.own_bytes + len(request.data) > max_bytes:
         return StreamFull(max_bytes)
     return Append(request.data, stream.tail + len(request.data), request.closes, stamp, request.seq)
 

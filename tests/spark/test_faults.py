@@ -1,6 +1,7 @@
 """Reading over a bad network and past a guarded door. No Spark is needed: this is its workers' part."""
 
 import json
+import time
 import uuid
 from collections.abc import Iterator
 
@@ -8,7 +9,7 @@ import jwt
 import pytest
 
 from client.faulty_proxy import Fault, FaultyProxy
-from millstream import DurableStream, UnauthorizedError
+from millstream import DurableStream, StreamGoneError, UnauthorizedError
 from millstream.spark.following import Follower
 from millstream.spark.lookups import NoListingError
 from millstream.spark.lookups import Server as Lookups
@@ -84,3 +85,29 @@ def test_a_pattern_needs_a_server_that_lists(reference_server: Server) -> None:
     options = source_options({"url": f"{reference_server.url}/v1/stream", "pattern": "*"})
     with pytest.raises(NoListingError, match="name the streams with the option streams instead"):
         Follower(options, Lookups(options)).look()
+
+
+def test_what_the_server_no_longer_keeps_is_lost_loudly_or_passed_over(server: Server) -> None:
+    name = f"faults/{uuid.uuid4()}"
+    url = f"{server.url}/{name}"
+    limited = {"Stream-Retain-Bytes": "1000"}
+    stream = DurableStream.create(url, content_type=JSON, headers=limited)
+    stream.append({"n": 0})
+    given = {"url": server.url, "streams": name}
+    start = Follower(source_options(given), Lookups(source_options(given))).beginning()
+    for number in range(1, 3000):
+        stream.append({"n": number, "pad": "x" * 1000})
+    tolerant = source_options({**given, "failOnDataLoss": "false"})
+    follower = Follower(tolerant, Lookups(tolerant))
+    kept, before = follower.beginning(), start
+    while kept == start or kept != before:  # trimming lags by about a second
+        time.sleep(1.5)
+        kept, before = follower.beginning(), kept
+    assert follower.advance(start, follower.look()) == kept
+    end = follower.advance(kept, follower.look())[name]
+    rest = [
+        value for rows in read_range(Lookups(tolerant), Range(name, kept[name], end)) for value in rows.values
+    ]
+    assert json.loads(rest[-1])["n"] == 2999
+    with pytest.raises(StreamGoneError):
+        list(read_range(Lookups(tolerant), Range(name, start[name], end)))

@@ -64,6 +64,13 @@ class Follower:
             self._warned.add(name)
             _log.warning("%s cannot be read, going on without it: %s", name, reason)
 
+    def step(self, stream: str, start: str, until: str, limit: int) -> str:
+        """Say where a range can be cut; one that is gone is left whole, and whoever reads it says so."""
+        try:
+            return self._server.step(stream, start, until, limit)
+        except _GONE:
+            return until
+
     # -- Where to begin and to end -----------------------------------------------------------------
 
     def beginning(self) -> dict[str, Position]:
@@ -162,12 +169,18 @@ class Follower:
         if stream.tail < position.offset:
             self.lose(name, f"it ends at {stream.tail}, before {position.offset}, where it was read to")
             return self._position(name, stream, EARLIEST)  # somebody has made it anew
+        if not self._options.fail_on_data_loss and stream.tail != position.offset:
+            try:
+                self._server.check(name, position.offset)
+            except errors.StreamGoneError as error:  # the server keeps only what is newer
+                self.lose(name, str(error))
+                return self._position(name, stream, EARLIEST)
         return Position(stream.tail, closed=stream.closed)
 
     def _admit(self, start: Positions, ends: dict[str, Position], budget: Budget) -> dict[str, Position]:
         exact = {name: end for name, end in ends.items() if end.total is None}
         if budget.size is not None:
-            exact = admit_bytes(start, exact, budget.size, self._server.step)
+            exact = admit_bytes(start, exact, budget.size, self.step)
         if budget.rows is not None:
             exact = self._admit_rows(start, exact, budget.rows)
         counted = {name: end for name, end in ends.items() if end.total is not None}

@@ -57,7 +57,7 @@ class _Reading:
         found = planning.partitions(
             start,
             end,
-            self.server.step,
+            self.follower.step,
             partition_bytes=self.options.partition_bytes,
             min_partitions=self.options.min_partitions,
             shows_closed=self.options.include_closed,

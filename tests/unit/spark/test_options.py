@@ -108,18 +108,18 @@ def test_each_way_of_reading_refuses_the_options_of_the_other() -> None:
 
 def test_the_sink_has_options_of_its_own() -> None:
     given = {"url": URL, "stream": "/out", "commit": "Driver", "txnAppId": "app", "txnVersion": "7"}
-    options = sink_options(given)
+    options = sink_options(given, streaming=False)
     assert (options.stream, options.commit, options.txn_app_id, options.txn_version) == (
         "out",
         "driver",
         "app",
         7,
     )
-    assert (options.create_missing, options.content_type, options.order) == (True, "application/json", "sort")
+    assert (options.create_missing, options.order) == (True, "sort")
     with pytest.raises(OptionError, match="option order: 'random' is not one of sort, asis"):
-        sink_options({"url": URL, "order": "random"})
+        sink_options({"url": URL, "order": "random"}, streaming=False)
     with pytest.raises(OptionError, match=r"option streams: .*did you mean stream"):
-        sink_options({"url": URL, "streams": "a"})
+        sink_options({"url": URL, "streams": "a"}, streaming=False)
 
 
 def test_a_token_is_not_shown() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import uvloop
 
 from millstream.server.native import Connection, NativeServer
+from millstream.server.routes import Routes
 from millstream.server.run import running_routes
 from millstream.server.settings import Settings
 from millstream.store.memory import MemoryStore
@@ -40,10 +41,10 @@ class Client:
 class Served:
     """A running server and its insides."""
 
-    def __init__(self, native: NativeServer, port: int) -> None:
+    def __init__(self, native: NativeServer, routes: Routes, port: int) -> None:
         self.native = native
-        self.routes = native.routes
-        self.live = native.routes.live
+        self.routes = routes
+        self.live = routes.live
         self.port = port
         self.now_s = 0.0
         self._clients: list[Client] = []
@@ -69,19 +70,28 @@ class Served:
 @asynccontextmanager
 async def serving(**settings: Any) -> AsyncIterator[Served]:
     """Serve from memory on a free port."""
+    async with (
+        running_routes(Settings(store="memory", port=0, **settings), MemoryStore()) as routes,
+        serving_routes(routes) as served,
+    ):
+        yield served
+
+
+@asynccontextmanager
+async def serving_routes(routes: Routes) -> AsyncIterator[Served]:
+    """Serve routes that somebody else has made."""
     loop = asyncio.get_running_loop()
-    async with running_routes(Settings(store="memory", port=0, **settings), MemoryStore()) as routes:
-        native = NativeServer(routes, scheme=b"http")
-        listener = await loop.create_server(lambda: Connection(native, loop), "127.0.0.1", 0)
-        served = Served(native, listener.sockets[0].getsockname()[1])
-        try:
-            yield served
-        finally:
-            listener.close()
-            served.close_clients()
-            for connection in list(native.connections):
-                connection._transport.abort()
-            await until(lambda: not native.connections)
+    native = NativeServer(routes, scheme=b"http")
+    listener = await loop.create_server(lambda: Connection(native, loop), "127.0.0.1", 0)
+    served = Served(native, routes, listener.sockets[0].getsockname()[1])
+    try:
+        yield served
+    finally:
+        listener.close()
+        served.close_clients()
+        for connection in list(native.connections):
+            connection._transport.abort()
+        await until(lambda: not native.connections)
 
 
 async def until(condition: Callable[[], bool]) -> None:

@@ -18,9 +18,12 @@ def serve(config: Path | None = None, **options: Any) -> None:
     from millstream.server.run import serve as run_server  # an extra, and slow to load
     from millstream.store.base import StoreError
 
+    def load() -> Settings:
+        return server_settings.load(options, os.environ, config)
+
     try:
-        settings = server_settings.load(options, os.environ, config)
-        run_server(settings, lambda url: _announce(settings, url))
+        settings = load()
+        run_server(settings, lambda url: _announce(settings, url), load)
     except SettingsError as error:
         typer.echo(f"millstream serve: {error}", err=True)
         sys.exit(2)

@@ -47,8 +47,8 @@ class Control:
         self._routes: dict[str, Callable[[Request], Answer]] = {
             "streams": self._streams,
             "metrics": self._show_metrics,
-            "healthz": lambda _request: _status("ok", ready=True),
-            "readyz": self._ready,
+            "healthz": lambda _request: self.health_reply(),
+            "readyz": lambda _request: self.readiness_reply(),
         }
 
     def find(self, path: str) -> Callable[[Request], Answer] | None:
@@ -73,9 +73,18 @@ class Control:
         )
         if refusal is not None:
             return refusal
+        return self.metrics_reply()
+
+    def metrics_reply(self) -> Reply:
+        """Tell all numbers."""
         return Reply(200, [(headers.CONTENT_TYPE, metrics.CONTENT_TYPE), _NO_STORE], self._metrics.text())
 
-    def _ready(self, _request: Request) -> Answer:
+    def health_reply(self) -> Reply:
+        """Tell that the process answers."""
+        return _status("ok", ready=True)
+
+    def readiness_reply(self) -> Reply:
+        """Tell whether appends are taken."""
         if self._live.draining:
             return _status("draining", ready=False)
         failure = self._store.failure

@@ -116,10 +116,12 @@ class EventFeed:
         "_stale",
         "_stream_id",
         "head",
+        "on_leave",
     )
 
     def __init__(self, live: Live, name: str, request: ReadRequest, chunk: Chunk, caller: Caller) -> None:
         self.head = replies.event_stream(chunk)
+        self.on_leave: Callable[[], None] | None = None  # told once that it is over
         self._live = live
         self._name = name
         self._stream_id = chunk.stream_id
@@ -185,6 +187,9 @@ class EventFeed:
         self._live.hub.unwatch(self._name, self)
         if not self._live.hub.is_watched(self._name):
             self._live.frames.forget(self._name)
+        if self.on_leave is not None:
+            on_leave, self.on_leave = self.on_leave, None
+            on_leave()
 
     def _arrived(self, frame: Frame | None) -> None:
         self._busy = False

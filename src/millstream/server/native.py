@@ -17,16 +17,18 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Iterator
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 from millstream.protocol.replies import Reply, problem
+from millstream.server.cors import Cors
 from millstream.server.frames import Frame
 from millstream.server.heads import END, Head, Heads
-from millstream.server.http import Request
+from millstream.server.http import Answer, Request
 from millstream.server.incoming import Incoming
 from millstream.server.live import EventFeed
 from millstream.server.long_answers import StreamLostError
-from millstream.server.routes import Routes
+from millstream.server.metrics import Metrics
+from millstream.server.settings import Settings
 from millstream.server.wire import (
     CONTINUE,
     LAST_CHUNK,
@@ -43,10 +45,30 @@ _LINGER_S = 2.0
 _LINGER_BYTES = 4 * 2**20
 
 
+class Answers(Protocol):
+    """Who answers the requests."""
+
+    cors: Cors
+    metrics: Metrics
+
+    @property
+    def settings(self) -> Settings:
+        """How the server runs."""
+        ...
+
+    def handle(self, request: Request) -> Answer:
+        """Answer a request."""
+        ...
+
+    def refused(self, client: bytes, reply: Reply) -> None:
+        """Take note of an answer to what never became a whole request."""
+        ...
+
+
 class NativeServer:
     """What all connections of a server share."""
 
-    def __init__(self, routes: Routes, *, scheme: bytes) -> None:
+    def __init__(self, routes: Answers, *, scheme: bytes) -> None:
         self.routes = routes
         self.settings = routes.settings
         self.scheme = scheme
@@ -352,16 +374,20 @@ class Connection(asyncio.Protocol):
         if not self._deadline_s or now_s < self._deadline_s:
             return
         if self._closing:
-            self._transport.abort()
+            self._drop()
         elif self._answering is None and not self._incoming.between:
             self._refuse(problem(408, "TIMEOUT", "The request took too long to arrive."))
         elif (unsent := self._transport.get_write_buffer_size()) != self._unsent:
             self._unsent = unsent  # the client is still taking its answer
             self._deadline_s = now_s + self._server.settings.idle_timeout_s
         elif self._answering is not None:
-            self._transport.abort()
+            self._drop()
         else:
             self._close()
+
+    def _drop(self) -> None:
+        self._server.routes.metrics.dropped += self._transport.get_write_buffer_size() > 0
+        self._transport.abort()
 
     def drain(self) -> None:
         """End when what was begun is answered; at once if nothing was."""
@@ -371,6 +397,7 @@ class Connection(asyncio.Protocol):
 
     def _refuse(self, reply: Reply) -> None:
         """Answer a request that is not read to its end, and close."""
+        self._server.routes.refused(self._address, reply)
         common = self._server.common_headers(self._incoming.headers)
         assert isinstance(reply.body, bytes)  # a refusal is short
         self._transport.write(encode_head(reply, common, has_body=True, keep_alive=False) + reply.body)

@@ -29,12 +29,13 @@ from millstream.server.auth import Auth, keep_private, refuse
 from millstream.server.challenges import unauthorized
 from millstream.server.compression import MIN_BYTES
 from millstream.server.control import Control
+from millstream.server.engine_metrics import EngineMetrics
 from millstream.server.grants import Action
 from millstream.server.http import Answer, Request
 from millstream.server.limits import Limits
 from millstream.server.live import Caller, EventFeed, Live, LongPoll
 from millstream.server.long_answers import LongBody
-from millstream.server.metrics import Metrics
+from millstream.server.metrics import Labelled, Metrics
 from millstream.server.pages import at_root
 from millstream.server.parts import PartRoutes
 from millstream.server.settings import Settings
@@ -65,23 +66,19 @@ class Routes:
 
     def __init__(self, store: Store, settings: Settings, auth: Auth, clock_ms: Callable[[], int]) -> None:
         self.store = store
-        self.settings = settings
         self._path = settings.path
-        self._max_name_bytes = settings.max_name_bytes
-        self.auth = auth
         self.live = Live(store, settings, clock_ms)
-        self.cors = cors.Cors(settings.cors_origin)
         self.metrics = Metrics()
         self.metrics.watch("ds_poll_clients_num", "Long-polls that wait now.", lambda: len(self.live.polls))
         self.metrics.watch(
             "ds_sse_clients_num", "Event streams that are open now.", lambda: len(self.live.feeds)
         )
-        self._controls = Control(store, self.live, auth, self.metrics, clock_ms)
-        self._parts = PartRoutes(store, settings, self.metrics, self._body, clock_ms)
-        self.admission = Admission(store, settings)
-        self._limits = Limits(settings)
+        self.metrics.watch("millstream_readers", "Live readers now.", self._readers, label="mode")
+        self.metrics.include(EngineMetrics(store))
         self._clock_ms = clock_ms
+        self.admission = Admission(store, settings)
         self._anycable_reads = AnyCableReads(self.live, self.metrics, self._coded)
+        self.adopt(settings, auth)
         self._methods: dict[bytes, Route] = {
             b"POST": self._append,
             b"GET": self._read,
@@ -90,6 +87,23 @@ class Routes:
             b"DELETE": self._delete,
             b"OPTIONS": lambda _name, _request: cors.preflight(),
         }
+
+    def adopt(self, settings: Settings, auth: Auth) -> None:
+        """Go on with other settings and keys; where streams live stays as it was."""
+        self.settings = self.live.settings = settings
+        self.auth = auth
+        self._max_name_bytes = settings.max_name_bytes
+        self.cors = cors.Cors(settings.cors_origin)
+        self.controls = Control(self.store, self.live, auth, self.metrics, self._clock_ms)
+        self._parts = PartRoutes(self.store, settings, self.metrics, self._body, self._clock_ms)
+        self._limits = Limits(settings)
+
+    def _readers(self) -> Labelled:
+        return {"long-poll": len(self.live.polls), "sse": len(self.live.feeds)}
+
+    def refused(self, client: bytes, reply: Reply) -> None:
+        """Take note of an answer to what never became a whole request."""
+        self.metrics.count(reply.status)
 
     def handle(self, request: Request) -> Answer:
         """Answer a request; whatever goes wrong becomes a reply."""
@@ -309,7 +323,7 @@ class Routes:
 
     def _control(self, name: str, request: Request) -> Answer:
         paths = [path for root in STREAM_ROOTS if (path := control_path(name, root)) is not None]
-        route = self._controls.find(paths[0]) if paths else None
+        route = self.controls.find(paths[0]) if paths else None
         if route is None:
             return problem(404, "NOT_FOUND", f"There is nothing at {name}.")
         if request.method == b"OPTIONS":

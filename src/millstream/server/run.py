@@ -6,17 +6,24 @@ import logging
 import signal
 import ssl
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 import uvloop
 
 from millstream.protocol.retention import Retention
+from millstream.server import logs
+from millstream.server.admin import AdminRoutes
 from millstream.server.allocator import keep_freed_memory
 from millstream.server.auth import check_exposure, open_auth
 from millstream.server.native import Connection, NativeServer
+from millstream.server.notifying import notify
+from millstream.server.observing import ObservedRoutes, Observer, log_access
+from millstream.server.reloading import Reloader, load_tls
 from millstream.server.routes import Routes
 from millstream.server.settings import Settings, SettingsError
+from millstream.server.stopping import Stopping
+from millstream.server.tracing import open_tracing
 from millstream.store.base import Store, StoreError
 from millstream.store.log.opening import FolderStore
 from millstream.store.memory import MemoryStore
@@ -55,18 +62,35 @@ async def running_routes(settings: Settings, store: Store) -> AsyncIterator[Rout
     """Open a store and keep time for it: expiry, old event streams, keep-alives."""
     auth = open_auth(settings)
     check_exposure(settings, auth)
-    await store.open()
-    routes = Routes(store, settings, auth, clock_ms)
-    routes.admission.turn_began_s = asyncio.get_running_loop().time
-    ticking = asyncio.create_task(_tick(routes))
+    with _observers(settings) as observers:
+        await store.open()
+        if observers:
+            routes: Routes = ObservedRoutes(store, settings, auth, clock_ms, observers)
+        else:
+            routes = Routes(store, settings, auth, clock_ms)
+        routes.admission.turn_began_s = asyncio.get_running_loop().time
+        ticking = asyncio.create_task(_tick(routes))
+        try:
+            yield routes
+        finally:
+            routes.live.drain()
+            ticking.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await ticking
+            await store.close()
+
+
+@contextlib.contextmanager
+def _observers(settings: Settings) -> Iterator[list[Observer]]:
+    observers: list[Observer] = [log_access] if settings.access_log else []
+    if not settings.traces:
+        yield observers
+        return
+    tracing = open_tracing()
     try:
-        yield routes
+        yield [*observers, tracing]
     finally:
-        routes.live.drain()
-        ticking.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await ticking
-        await store.close()
+        tracing.close()
 
 
 async def _tick(routes: Routes) -> None:
@@ -80,79 +104,78 @@ async def _tick(routes: Routes) -> None:
             _log.exception("the clock's work failed; it is tried again")
 
 
-def serve(settings: Settings, announce: Callable[[str], None]) -> None:
-    """Serve until SIGTERM or SIGINT; `announce` gets the URL once connections are accepted."""
+def serve(settings: Settings, announce: Callable[[str], None], load: Callable[[], Settings]) -> None:
+    """Serve until SIGTERM or SIGINT; `announce` gets the URL once connections are accepted.
+
+    On SIGHUP, `load` gives the settings to go on with.
+    """
+    logs.configure(settings)
     keep_freed_memory()
-    uvloop.run(_serve(settings, announce))
+    uvloop.run(_serve(settings, announce, load))
 
 
-async def _serve(settings: Settings, announce: Callable[[str], None]) -> None:
+async def _serve(settings: Settings, announce: Callable[[str], None], load: Callable[[], Settings]) -> None:
     loop = asyncio.get_running_loop()
-    stop = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
+    stopping = Stopping()
+    stopping.listen()
     failures: list[str] = []
     store = open_store(settings)
 
     def fail(reason: str) -> None:
         failures.append(reason)
-        stop.set()
+        stopping.begin()
 
     store.on_failure = fail
     async with running_routes(settings, store) as routes:
-        tls = _tls(settings)
+        tls = load_tls(settings)
         scheme = "https" if tls is not None else "http"
         native = NativeServer(routes, scheme=scheme.encode())
-        listener = await _listen(settings, native, tls)
-        announce(_url(scheme, settings.host, listener.sockets[0].getsockname()[1]))
-        await _until(stop, native)
+        admin = NativeServer(AdminRoutes(routes), scheme=b"http")
+        listener = await _listen(settings.host, settings.port, native, tls)
+        if settings.admin_port:
+            await _listen(settings.admin_host, settings.admin_port, admin, None)
+        loop.add_signal_handler(signal.SIGHUP, Reloader(load, routes, native, tls).reload)
+        url = _url(scheme, settings.host, listener.sockets[0].getsockname()[1])
+        announce(url)
+        logs.event(_log, logging.INFO, "listening", url=url)
+        notify("READY=1")
+        await _until(stopping, native, admin)
+        notify("STOPPING=1")
         listener.close()
-        await _drain(routes, native)
+        await _drain(routes, native, admin)
+    logs.event(_log, logging.INFO, "stopped")
     if failures:
         raise StoreError(
             f"stopped, because the disk failed: {failures[0]}. A restart recovers what was kept."
         )
 
 
-async def _listen(settings: Settings, native: NativeServer, tls: ssl.SSLContext | None) -> asyncio.Server:
+async def _listen(host: str, port: int, native: NativeServer, tls: ssl.SSLContext | None) -> asyncio.Server:
     loop = asyncio.get_running_loop()
     try:
-        return await loop.create_server(
-            lambda: Connection(native, loop), settings.host, settings.port, ssl=tls, backlog=2048
-        )
+        return await loop.create_server(lambda: Connection(native, loop), host, port, ssl=tls, backlog=2048)
     except OSError as error:
-        raise SettingsError(
-            f"cannot listen on {settings.host}:{settings.port}: {error.strerror or error}."
-        ) from None
+        raise SettingsError(f"cannot listen on {host}:{port}: {error.strerror or error}.") from None
 
 
-async def _until(stop: asyncio.Event, native: NativeServer) -> None:
+async def _until(stopping: Stopping, *servers: NativeServer) -> None:
     loop = asyncio.get_running_loop()
-    while not stop.is_set():
-        native.tick(loop.time())
+    while not stopping.is_told():
+        for server in servers:
+            server.tick(loop.time())
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(stop.wait(), timeout=1.0)
+            await asyncio.wait_for(stopping.wait(), timeout=1.0)
 
 
-async def _drain(routes: Routes, native: NativeServer) -> None:
+async def _drain(routes: Routes, native: NativeServer, admin: NativeServer) -> None:
     routes.live.drain()
     native.drain()
     loop = asyncio.get_running_loop()
     give_up_s = loop.time() + routes.settings.drain_timeout_s
     while native.connections and loop.time() < give_up_s:
         await asyncio.sleep(0.02)
-        native.tick(loop.time())
-
-
-def _tls(settings: Settings) -> ssl.SSLContext | None:
-    if not settings.tls_cert:
-        return None
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    try:
-        context.load_cert_chain(settings.tls_cert, settings.tls_key)
-    except (OSError, ssl.SSLError) as error:
-        raise SettingsError(f"--tls-cert, --tls-key: cannot be used: {error}.") from None
-    return context
+        for server in (native, admin):
+            server.tick(loop.time())
 
 
 def _url(scheme: str, host: str, port: int) -> str:

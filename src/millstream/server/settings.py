@@ -44,6 +44,13 @@ class Settings:
 
     host: str = _setting("127.0.0.1", "Address to listen on.")
     port: int = _setting(4437, "Port to listen on; 0 takes any free one.", minimum=0, maximum=65535)
+    admin_host: str = _setting("127.0.0.1", "Address of the admin port.")
+    admin_port: int = _setting(
+        0,
+        "Port on which metrics, health and readiness are told without a token; 0 is none.",
+        minimum=0,
+        maximum=65535,
+    )
     store: str = _setting(
         "log",
         "Where streams are kept: log is a folder, memory is lost at the end.",
@@ -153,6 +160,17 @@ class Settings:
     insecure: bool = _setting(False, "Serve other machines without tokens.")
     tls_cert: str = _setting("", "Certificate chain in PEM, to serve https.")
     tls_key: str = _setting("", "Private key of the certificate, in PEM.")
+    log_format: str = _setting(
+        "text", "How log lines are written, to standard error.", choices=("text", "json")
+    )
+    log_level: str = _setting(
+        "info", "The least that is logged.", choices=("debug", "info", "warning", "error")
+    )
+    access_log: bool = _setting(False, "Log a line for each request.")
+    traces: bool = _setting(
+        False,
+        "Send OpenTelemetry traces to where its own variables (OTEL_...) say; needs millstream[otel].",
+    )
 
     def __post_init__(self) -> None:
         if bool(self.tls_cert) != bool(self.tls_key):

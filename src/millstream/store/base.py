@@ -35,6 +35,7 @@ from millstream.protocol.streams import (
     Stream,
     Unstored,
 )
+from millstream.store.measures import Measures, Sizes
 from millstream.store.pending import Eventually
 
 Missing = NotFound | SoftDeleted
@@ -91,6 +92,24 @@ class Store(ABC):
     @property
     def failure(self) -> str | None:
         """Why the engine takes no more changes, if it does not."""
+        return None
+
+    @property
+    def measures(self) -> Measures | None:
+        """What the engine has measured of itself; None where there is no disk."""
+        return None
+
+    @property
+    def undurable(self) -> int:
+        """How many changes were accepted and are not durable yet."""
+        return 0
+
+    def log_bytes(self) -> int:
+        """How large the log is that a start would read."""
+        return 0
+
+    def measure_sizes(self) -> Sizes | None:
+        """Look how much room the data takes: slow, and safe to call from another thread."""
         return None
 
     @abstractmethod

@@ -12,6 +12,7 @@ Reads go on in all of them.
 import asyncio
 import heapq
 import logging
+import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from itertools import groupby
@@ -47,6 +48,7 @@ from millstream.store.log.recovery import recover
 from millstream.store.log.residents import Residents, content_of
 from millstream.store.log.segments import Log
 from millstream.store.log.staged import part_name
+from millstream.store.measures import Measures
 from millstream.store.parts import StagingTable
 from millstream.store.pending import Eventually, Pending
 from millstream.store.table import Ending, Kept
@@ -121,8 +123,10 @@ class LogStore(StagingTable):
 
     async def open(self) -> None:
         """Recover what was kept, and begin to commit."""
+        began_s = time.monotonic()
         residents = recover(self._catalog, self._log, self._files)
         self._log.open_end()
+        self.measures.recovery_s = time.monotonic() - began_s
         self._adopt(residents)
         self._committer = self._runtime.start_committer(self._log, self._report)
 
@@ -165,6 +169,16 @@ class LogStore(StagingTable):
     async def _jobs_done(self) -> None:
         while self._jobs:  # noqa: ASYNC110  once, at the end: not worth an event
             await asyncio.sleep(0.01)
+
+    @property
+    def measures(self) -> Measures:
+        """What the engine has measured of itself."""
+        return self._log.measures
+
+    @property
+    def undurable(self) -> int:
+        """How many changes were accepted and are not durable yet."""
+        return self._lsn - self._durable_lsn
 
     @property
     def failure(self) -> str | None:
@@ -515,10 +529,13 @@ class LogStore(StagingTable):
         self._writing = True
         for picture in checkpoint.pictures:
             content_of(picture.kept).narrow(picture.extent)
-        self._in_background(
-            lambda: checkpoint.write(self._disk, self._catalog),
-            lambda error: self._finish_checkpoint(checkpoint, error),
-        )
+
+        def write() -> None:
+            began_s = time.monotonic()
+            checkpoint.write(self._disk, self._catalog)
+            self.measures.checkpoint_s.observe(time.monotonic() - began_s)
+
+        self._in_background(write, lambda error: self._finish_checkpoint(checkpoint, error))
 
     def _finish_checkpoint(self, checkpoint: Checkpoint, error: BaseException | None) -> None:
         in_picture, self._in_picture = self._in_picture, {}

@@ -9,11 +9,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from millstream.store.base import StoreError
+from millstream.store.log import sizes
 from millstream.store.log.catalog import Catalog
 from millstream.store.log.commit import CommitThread, Outcome
 from millstream.store.log.disk import RealDisk, sync_path
 from millstream.store.log.engine import LogStore, Runtime
 from millstream.store.log.segments import DamagedError, Log
+from millstream.store.measures import Sizes
 
 CATALOG = "catalog.db"
 SEGMENT_BYTES = 32 * 2**20
@@ -58,6 +60,14 @@ class FolderStore(LogStore):
             await super().close()
         finally:
             self._let_go()
+
+    def log_bytes(self) -> int:
+        """How large the log is that a start would read."""
+        return sizes.log_bytes(self._folder)
+
+    def measure_sizes(self) -> Sizes:
+        """Look how much room the folder takes."""
+        return sizes.measure(self._folder)
 
     def _let_go(self) -> None:
         self._real_disk.close()

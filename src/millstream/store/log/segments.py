@@ -18,6 +18,7 @@ up to the next one. Only the end of the last segment may be torn.
 """
 
 import os
+import time
 from collections.abc import Callable, Iterator
 from itertools import zip_longest
 from pathlib import PurePath
@@ -28,6 +29,7 @@ from millstream.store.base import StoreError
 from millstream.store.log import format
 from millstream.store.log.disk import Disk, File, is_full, nonfatal_when_full
 from millstream.store.log.failpoints import reach
+from millstream.store.measures import Measures
 
 FOLDER = "wal"
 _SPARE = f"{FOLDER}/spare.tmp"
@@ -82,6 +84,7 @@ class Log:
         self._position = 0
         self._spare = False
         self.next_lsn = 1
+        self.measures = Measures()
 
     # -- Reading, which changes nothing on the disk ----------------------------------------------
 
@@ -130,10 +133,16 @@ class Log:
         if self._position >= self._segment_bytes:
             self._begin_segment()
         assert self._file is not None  # opened by open_end
+        measures = self.measures
+        measures.writing_since_s = time.monotonic()
         frame = format.encode_frame(self._segments[-1].salt, self.next_lsn, records)
         self._file.write([frame], self._position)
         reach("log.written")
+        written_s = time.monotonic()
         self._file.sync()
+        measures.sync_s.observe(time.monotonic() - written_s)
+        measures.sync_records.observe(len(records))
+        measures.writing_since_s = 0.0
         reach("log.synced")
         self._position += len(frame)
         self.next_lsn += len(records)

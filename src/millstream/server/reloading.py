@@ -1,0 +1,112 @@
+"""Reloading on SIGHUP: keys, limits and certificates change, connections stay.
+
+All or nothing: whatever is wrong with the new settings, the old ones stay in force and one line in the
+log says why. What can only change with a restart is named there, too. Values are not logged: some are
+secrets.
+"""
+
+import dataclasses
+import logging
+import ssl
+from collections.abc import Callable
+
+from millstream.server import logs
+from millstream.server.auth import check_exposure, open_auth
+from millstream.server.native import NativeServer
+from millstream.server.routes import Routes
+from millstream.server.settings import Settings, SettingsError
+
+_log = logging.getLogger("millstream")
+
+_GROUPS = ("auth_", "rate_", "max_", "tls_", "log_")
+_OTHERS = (
+    "long_poll_timeout_ms",
+    "sse_ttl_s",
+    "header_timeout_s",
+    "body_timeout_s",
+    "idle_timeout_s",
+    "drain_timeout_s",
+    "cors_origin",
+    "compress",
+    "trust_forwarded",
+    "insecure",
+    "anycable_secret",
+    "public_streams",
+    "skip_auth",
+)
+_BUT_NOT = (
+    "max_streams",
+    "max_stream_bytes",
+    "max_unsynced_bytes",
+    "max_unsynced_changes",
+    "max_disk_lag_ms",
+    "max_loop_lag_ms",
+)
+
+
+def is_reloadable(name: str) -> bool:
+    """Tell whether a setting can change without a restart."""
+    return (name.startswith(_GROUPS) and name not in _BUT_NOT) or name in _OTHERS
+
+
+def load_tls(settings: Settings, context: ssl.SSLContext | None = None) -> ssl.SSLContext | None:
+    """Load the certificate, if there is one; connections that are accepted from then on get it."""
+    if not settings.tls_cert:
+        return None
+    context = context if context is not None else ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    try:
+        context.load_cert_chain(settings.tls_cert, settings.tls_key)
+    except (OSError, ssl.SSLError) as error:
+        raise SettingsError(f"--tls-cert, --tls-key: cannot be used: {error}.") from None
+    return context
+
+
+class Reloader:
+    """Gives a running server new settings."""
+
+    def __init__(
+        self,
+        load: Callable[[], Settings],
+        routes: Routes,
+        native: NativeServer,
+        tls: ssl.SSLContext | None,
+    ) -> None:
+        self._load = load
+        self._routes = routes
+        self._native = native
+        self._tls = tls
+
+    def reload(self) -> None:
+        """Load the settings again and go on with them, if they can be used."""
+        current = self._routes.settings
+        try:
+            loaded = self._load()
+            changed = [name for name in _names() if getattr(loaded, name) != getattr(current, name)]
+            wanted = {name: getattr(loaded, name) for name in changed if is_reloadable(name)}
+            settings = dataclasses.replace(current, **wanted)
+            auth = open_auth(settings)
+            check_exposure(settings, auth)
+            _check_tls(current, settings)
+        except SettingsError as error:
+            logs.event(_log, logging.ERROR, "reload refused, the old settings stay", reason=str(error))
+            return
+        load_tls(settings, self._tls)
+        self._routes.adopt(settings, auth)
+        self._native.settings = settings
+        logs.configure(settings)
+        need_restart = [name for name in changed if not is_reloadable(name)]
+        if need_restart:
+            logs.event(
+                _log, logging.WARNING, "changed, but needs a restart", settings=", ".join(need_restart)
+            )
+        logs.event(_log, logging.INFO, "reloaded", changed=", ".join(wanted) or "keys only")
+
+
+def _check_tls(current: Settings, wanted: Settings) -> None:
+    if bool(wanted.tls_cert) != bool(current.tls_cert):
+        raise SettingsError("tls_cert: https is turned on and off by a restart only.")
+    load_tls(wanted)  # one that does not load must not leave the one in use half replaced
+
+
+def _names() -> list[str]:
+    return [field.name for field in dataclasses.fields(Settings)]

@@ -1,0 +1,54 @@
+"""What an engine measures of itself: plain numbers, for whoever wants to tell them.
+
+Measuring happens where the work happens, some of it on the commit thread, so it is an addition and no
+more: no lock, no name, no format. Each number has one writer; a reader sees it now or a moment later.
+"""
+
+from bisect import bisect_left
+from collections.abc import Sequence
+
+import msgspec
+
+_TIMES_S = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
+_SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 4096)
+
+
+class Histogram:
+    """How many values fell below each of some bounds, and their sum."""
+
+    __slots__ = ("bounds", "counts", "sum")
+
+    def __init__(self, bounds: Sequence[float]) -> None:
+        self.bounds = tuple(bounds)
+        self.counts = [0] * (len(self.bounds) + 1)
+        self.sum = 0.0
+
+    def observe(self, value: float) -> None:
+        """Count a value."""
+        self.counts[bisect_left(self.bounds, value)] += 1
+        self.sum += value
+
+
+class Sizes(msgspec.Struct, frozen=True):
+    """How much room the data takes, and how much there is."""
+
+    store_bytes: int
+    free_bytes: int
+
+
+class Measures:
+    """The numbers of an engine that has a disk."""
+
+    __slots__ = ("checkpoint_s", "recovery_s", "sync_records", "sync_s", "writing_since_s")
+
+    def __init__(self) -> None:
+        self.sync_s = Histogram(_TIMES_S)
+        """How long each sync of the log took."""
+        self.sync_records = Histogram(_SIZES)
+        """How many changes each sync made durable."""
+        self.checkpoint_s = Histogram(_TIMES_S)
+        """How long each checkpoint took to write."""
+        self.recovery_s = 0.0
+        """How long it took to recover at the start."""
+        self.writing_since_s = 0.0
+        """When the batch that is being written was begun (`time.monotonic`); 0 when there is none."""

@@ -6,6 +6,7 @@ from typing import Final
 import typer
 
 from millstream.cli.append import append
+from millstream.cli.backup import backup, restore
 from millstream.cli.bench import bench
 from millstream.cli.check import check
 from millstream.cli.client_adapter import client_adapter
@@ -35,6 +36,8 @@ VERBS: Final[dict[str, Callable[..., None]]] = {
     "list": list_streams,
     "token": token,
     "check": check,
+    "backup": backup,
+    "restore": restore,
     "bench": bench,
     "completion": completion,
 }

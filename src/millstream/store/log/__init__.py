@@ -8,6 +8,7 @@
                                            (many of both for a stream that lets go of its beginning)
           parts/<stream id>-<number>.part  a part that waits for its commit since before the last checkpoint
           catalog.db                       what is known of every stream, as of the last checkpoint
+          CHECKPOINT                       held by a checkpoint or by a backup, never by both
 
 What happens to an append:
 
@@ -35,4 +36,5 @@ Where to look:
         failpoints   named places where a test ends the process
         check        looks at a folder offline (`file_checks` at its files), and cuts a damaged log
         opening      puts it all together on a folder
+        backup       copies a folder that is in use; `archives` are where to, `guard` keeps them apart
 """

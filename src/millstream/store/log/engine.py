@@ -44,6 +44,7 @@ from millstream.store.log.format import (
     TrimMeta,
     encode_record,
 )
+from millstream.store.log.guard import Guard
 from millstream.store.log.recovery import recover
 from millstream.store.log.residents import Residents, content_of
 from millstream.store.log.segments import Log
@@ -74,6 +75,18 @@ class Runtime(msgspec.Struct, frozen=True):
 
     in_background: Callable[[Callable[[], None], Callable[[BaseException | None], None]], None]
     """Run a job, then report on the event loop how it ended."""
+
+    guard: Guard | None = None
+    """Held while files change, where others may want to copy them."""
+
+    def take_guard(self) -> bool:
+        """Tell whether files may change now, and keep others from copying them until that is over."""
+        return self.guard is None or self.guard.take()
+
+    def give_guard_back(self) -> None:
+        """Let others copy files."""
+        if self.guard is not None:
+            self.guard.give_back()
 
 
 class _Waiting(msgspec.Struct, frozen=True, gc=False):
@@ -137,7 +150,8 @@ class LogStore(StagingTable):
             self._committer.stop()
             await asyncio.sleep(0)  # let its last report arrive
             await self._jobs_done()
-        if self._refusal is None and self._durable_lsn == self._lsn and self._has_changed():
+        is_clean = self._refusal is None and self._durable_lsn == self._lsn
+        if is_clean and self._has_changed() and self._runtime.take_guard():
             try:
                 last = self._take_pictures()
                 last.write(self._disk, self._catalog)
@@ -243,7 +257,7 @@ class LogStore(StagingTable):
         if self._refusal is None:
             self._expire_saved(now_ms)
             super().expire(now_ms)
-            if self._checkpoint_is_due(now_ms):
+            if self._checkpoint_is_due(now_ms) and self._runtime.take_guard():
                 self.checkpoint()
         elif isinstance(self._refusal, NoSpace) and _elapsed(self._full_since_ms, now_ms, _RETRY_FULL_MS):
             self._try_again()
@@ -525,6 +539,7 @@ class LogStore(StagingTable):
     def _write_checkpoint(self, checkpoint: Checkpoint, refusal: Unstored | None) -> None:
         if refusal is not None:  # what it shows did not happen; nothing of it was written
             self._checkpointing, self._in_picture = False, {}
+            self._runtime.give_guard_back()
             return
         self._writing = True
         for picture in checkpoint.pictures:
@@ -541,6 +556,7 @@ class LogStore(StagingTable):
         in_picture, self._in_picture = self._in_picture, {}
         self._checkpointing = self._writing = False
         self._files.let_go(checkpoint.trimmed)
+        self._runtime.give_guard_back()
         residents = self._residents
         if error is None:
             for picture in checkpoint.pictures:

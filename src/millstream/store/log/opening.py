@@ -10,14 +10,17 @@ from pathlib import Path
 
 from millstream.store.base import StoreError
 from millstream.store.log import sizes
+from millstream.store.log.backup_links import remove_leftovers
 from millstream.store.log.catalog import Catalog
 from millstream.store.log.commit import CommitThread, Outcome
 from millstream.store.log.disk import RealDisk, sync_path
 from millstream.store.log.engine import LogStore, Runtime
+from millstream.store.log.guard import Guard
 from millstream.store.log.segments import DamagedError, Log
 from millstream.store.measures import Sizes
 
 CATALOG = "catalog.db"
+LOCK = "LOCK"
 SEGMENT_BYTES = 32 * 2**20
 
 
@@ -35,12 +38,16 @@ class FolderStore(LogStore):
             undo.callback(os.close, self._lock)
             self._real_disk = disk = RealDisk(folder, durable=durable)
             undo.callback(disk.close)
+            self._checkpoint_guard = Guard(folder)
+            undo.callback(self._checkpoint_guard.close)
+            remove_leftovers(folder, self._checkpoint_guard)
             catalog = Catalog(folder / CATALOG)
             disk.sync_folder(".")
             undo.pop_all()
         self._folder = folder
         log = Log(disk, segment_bytes, fills=durable)
-        super().__init__(disk, catalog, log, Runtime(_start_commit_thread, _in_executor))
+        runtime = Runtime(_start_commit_thread, _in_executor, self._checkpoint_guard)
+        super().__init__(disk, catalog, log, runtime)
 
     async def open(self) -> None:
         """Recover what was kept, and begin to commit."""
@@ -71,6 +78,7 @@ class FolderStore(LogStore):
 
     def _let_go(self) -> None:
         self._real_disk.close()
+        self._checkpoint_guard.close()
         os.close(self._lock)
 
 
@@ -88,7 +96,7 @@ def explained(folder: Path) -> Iterator[None]:
 
 def lock(folder: Path) -> int:
     """Keep other processes out of a folder, until the descriptor is closed."""
-    descriptor = os.open(folder / "LOCK", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -92,7 +92,7 @@ class Log:
         """Read all records after one, in order, and find the end."""
         self._segments = find_segments(self._disk, applied_lsn)
         self.next_lsn = 1
-        needed = self._segments[_first_needed(self._segments, applied_lsn) :]
+        needed = self._segments[first_needed(self._segments, applied_lsn) :]
         for segment, following in zip_longest(needed, needed[1:]):
             for record in read_segment(self._disk, segment, following):
                 if record.lsn > applied_lsn:
@@ -168,7 +168,7 @@ class Log:
 
     def release(self, applied_lsn: int) -> None:
         """Use again or remove the segments that hold nothing after `applied_lsn`."""
-        count = _first_needed(self._segments, applied_lsn)
+        count = first_needed(self._segments, applied_lsn)
         if count == 0:
             return
         for segment in self._segments[:count]:
@@ -274,7 +274,7 @@ def _damaged(name: str, position: int, why: str) -> DamagedError:
     return DamagedError(f"{name}: damaged at byte {position}: {why}.", name, position)
 
 
-def _first_needed(segments: list[Segment], applied_lsn: int) -> int:
+def first_needed(segments: list[Segment], applied_lsn: int) -> int:
     """Find the segment that holds the record after `applied_lsn`, or will."""
     index = 0
     while index + 1 < len(segments) and segments[index + 1].first_lsn <= applied_lsn + 1:

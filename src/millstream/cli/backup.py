@@ -1,0 +1,41 @@
+"""`millstream backup` and `millstream restore`: a copy of a data folder, and a data folder of a copy."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def backup(
+    data: Annotated[Path, typer.Argument(help="Folder of the log store; a server may be using it.")],
+    to: Annotated[Path, typer.Option(help="New folder, or new file: .tar, .tar.gz, .tgz.")],
+) -> None:
+    """Copy a data folder, also while it is served: everything acknowledged until now is in the copy."""
+    from millstream.store.base import StoreError  # an extra, and slow to load
+    from millstream.store.log.archives import new_archive
+    from millstream.store.log.backup import back_up
+
+    try:
+        with new_archive(to) as archive:
+            copied = back_up(data, archive)
+    except StoreError as error:
+        typer.echo(f"millstream backup: {error}", err=True)
+        sys.exit(1)
+    typer.echo(f"{to}: {copied.files} files, {copied.bytes} bytes, up to record {copied.last_lsn}.")
+
+
+def restore(
+    archive: Annotated[Path, typer.Argument(help="What `millstream backup` has written.")],
+    to: Annotated[Path, typer.Option(help="The data folder to be made; it must not be there, or be empty.")],
+) -> None:
+    """Make a data folder of a backup, and verify it."""
+    from millstream.store.base import StoreError  # an extra, and slow to load
+    from millstream.store.log.backup import restore as restore_folder
+
+    try:
+        report = restore_folder(archive, to)
+    except StoreError as error:
+        typer.echo(f"millstream restore: {error}", err=True)
+        sys.exit(1)
+    typer.echo(f"{to} is sound: {report.streams} streams, up to record {report.last_lsn}.")

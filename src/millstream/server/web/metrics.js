@@ -2,7 +2,7 @@
 
 import { Chart } from "./charts.js";
 import { Problem, ask, controlUrl } from "./server.js";
-import { bytes, rate } from "./words.js";
+import { bytes, milliseconds, rate } from "./words.js";
 
 const EVERY_MS = 1000;
 const SAMPLES = 180;
@@ -11,6 +11,10 @@ const perSecond = (name) => (now, before, seconds) => {
   const grown = now.get(name) - before?.get(name);
   return grown >= 0 ? grown / seconds : null; // a server that was restarted counts from zero
 };
+const perEach = (name) => (now, before) => {
+  const [total, number] = ["sum", "count"].map((part) => now.get(`${name}_${part}`) - before?.get(`${name}_${part}`));
+  return number > 0 && total >= 0 ? (1000 * total) / number : null; // of nothing there is no mean
+};
 const sum = (...names) => (now) => names.reduce((total, name) => total + (now.get(name) ?? 0), 0);
 
 const CHARTS = [
@@ -18,9 +22,11 @@ const CHARTS = [
   ["Bytes per second", (value) => `${bytes(value)}/s`, perSecond("millstream_appended_bytes_total"), 1024],
   ["Live readers", rate, sum("ds_sse_clients_num", "ds_poll_clients_num")],
   ["Reads per second", rate, perSecond("ds_requests_total")],
-].map(([title, words, measure, thousand]) => {
+  ["Sync to disk, mean", milliseconds, perEach("millstream_sync_seconds"), 1000, "millstream_sync_seconds_count"],
+].map(([title, words, measure, thousand, needs]) => {
   const chart = new Chart(title, words, SAMPLES, `${SAMPLES / 60} min`, thousand);
-  return { chart, measure, values: [] };
+  chart.element.hidden = needs !== undefined; // until the server tells that there is such a number
+  return { chart, measure, needs, values: [] };
 });
 
 const problem = document.getElementById("metrics-problem");
@@ -56,7 +62,9 @@ async function measure() {
 
 function take(sample) {
   const seconds = before ? (sample.atMs - before.atMs) / 1000 : 1;
-  for (const { chart, measure, values } of CHARTS) {
+  for (const { chart, measure, needs, values } of CHARTS) {
+    if (needs && !sample.numbers.has(needs)) continue;
+    chart.element.hidden = false;
     keep(values, measure(sample.numbers, before?.numbers, seconds));
     chart.draw(values);
   }

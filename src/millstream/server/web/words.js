@@ -22,6 +22,10 @@ export function rate(number) {
   return number >= 1e4 ? `${short.format(number / 1e3)}k` : short.format(number);
 }
 
+export function milliseconds(number) {
+  return number >= 1000 ? `${short.format(number / 1000)} s` : `${short.format(number)} ms`;
+}
+
 export function moment(ms) {
   const when = new Date(ms);
   const day = when.toDateString() === new Date().toDateString() ? {} : { dateStyle: "medium" };

@@ -9,15 +9,17 @@ import sys
 import tarfile
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from millstream.protocol.producers import Stamp
 from millstream.protocol.streams import Duplicate
 from millstream.store.base import StoreError
-from millstream.store.log import backup, backup_links
+from millstream.store.log import backup
 from millstream.store.log.archives import new_archive
 from millstream.store.log.backup import back_up, restore
+from millstream.store.log.backup_links import LINKS, link
 from millstream.store.log.guard import Guard
 
 from .folders import NOW_MS, opened
@@ -48,10 +50,15 @@ def test_a_backup_under_load_is_a_prefix_and_producers_go_on(tmp_path: Path) -> 
             kind = (".tar", ".tar.gz", "")[number % 3]
             copy, restored = tmp_path / f"copy-{number}{kind}", tmp_path / f"restored-{number}"
             before = ledger.snapshot()
-            assert "up to record" in done("backup", folder, "--to", copy)
+            if number == 0:
+                assert "up to record" in done("backup", folder, "--to", copy)
+            else:
+                with new_archive(copy) as archive:
+                    back_up(folder, archive)
             after = ledger.snapshot()
-            assert "is sound" in done("restore", copy, "--to", restored)
-            assert "is sound" in done("check", restored)
+            assert restore(copy, restored).is_sound
+            if number == 0:
+                assert "is sound" in done("check", restored)
             with serving(restored) as recovered:
                 client = Client(port_of(recovered))
                 for one, later in zip(before.workers, after.workers, strict=True):
@@ -60,7 +67,7 @@ def test_a_backup_under_load_is_a_prefix_and_producers_go_on(tmp_path: Path) -> 
                     elif isinstance(one, Appender):
                         assert one.verify(client) == []
                 client.close()
-            assert not (folder / backup_links.NAME).exists()
+            assert not (folder / LINKS).exists()
     assert any(worker.fates for worker in ledger.workers if isinstance(worker, Founder))
     assert ledger.workers[0].acknowledged > BACKUPS * 5  # type: ignore[attr-defined]
 
@@ -136,7 +143,7 @@ def test_a_checkpoint_waits_for_a_backup_and_appends_do_not(tmp_path: Path) -> N
         second.close()
 
 
-@pytest.mark.parametrize("moment", ["_copy_log", "_link_others"])
+@pytest.mark.parametrize("moment", ["after the first links", "before the log", "before the last links"])
 def test_a_checkpoint_that_is_due_in_the_middle_of_a_backup(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str
 ) -> None:
@@ -147,27 +154,61 @@ def test_a_checkpoint_that_is_due_in_the_middle_of_a_backup(
         folder.checkpoint()
         folder.create("/kept")
         expected = folder.state()
-        go_on = getattr(backup, moment)
+        passed = []
 
         async def tick() -> None:
             folder.store.expire(NOW_MS + 60_000)
 
-        def interrupted(*arguments: object) -> object:
-            folder.delete("/deleted")
-            for _ in range(5):
-                folder.append("/kept", bytes(1000))
-            folder.runner.run(tick())
-            folder.until(lambda: not folder.store._checkpointing)
-            folder.runner.run(asyncio.sleep(0.05))  # old segments are released after that
-            return go_on(*arguments)
+        def reach(place: str) -> None:
+            passed.append(place)
+            if place == moment:
+                folder.delete("/deleted")
+                for _ in range(5):
+                    folder.append("/kept", bytes(1000))
+                folder.runner.run(tick())
+                folder.until(lambda: not folder.store._checkpointing)
+                folder.runner.run(asyncio.sleep(0.05))  # old segments are released after that
 
-        monkeypatch.setattr(backup, moment, interrupted)
+        def linking(*arguments: Any) -> None:
+            if passed:
+                reach("before the last links")
+            link(*arguments)
+            if not passed:
+                reach("after the first links")
+
+        def copying_log(*arguments: Any) -> int:
+            reach("before the log")
+            return copy_log(*arguments)
+
+        copy_log = backup._copy_log
+        monkeypatch.setattr(backup, "link", linking)
+        monkeypatch.setattr(backup, "_copy_log", copying_log)
         with new_archive(tmp_path / "copy") as archive:
             back_up(tmp_path / "data", archive)
         latest = folder.state()
+    assert passed == ["after the first links", "before the log", "before the last links"]
     restore(tmp_path / "copy", tmp_path / "restored")
     with opened(tmp_path / "restored") as folder:
-        assert folder.state() == (latest if moment == "_copy_log" else expected)
+        assert folder.state() == (expected if moment == "before the last links" else latest)
+
+
+def test_links_follow_files_that_come_go_and_are_replaced(tmp_path: Path) -> None:
+    data, links = tmp_path / "data", tmp_path / "links"
+    for name in ("a/1", "a/2", "b/3", "top", "skipped/4"):
+        (data / name).parent.mkdir(parents=True, exist_ok=True)
+        (data / name).write_text(name)
+    link(data, links, ("skipped",))
+    (data / "a/1").unlink()
+    (data / "a/2").unlink()
+    (data / "a/2").write_text("another file")
+    (data / "b/3").unlink()
+    (data / "b").rmdir()
+    (data / "b").write_text("a file now")
+    (data / "c").mkdir()
+    (data / "c/5").write_text("new")
+    link(data, links, ("skipped",))
+    found = {str(path.relative_to(links)): path.read_text() for path in links.rglob("*") if path.is_file()}
+    assert found == {"a/2": "another file", "b": "a file now", "c/5": "new", "top": "top"}
 
 
 def test_a_backup_waits_for_a_checkpoint(tmp_path: Path) -> None:
@@ -189,15 +230,15 @@ def test_a_backup_waits_for_a_checkpoint(tmp_path: Path) -> None:
 def test_what_a_killed_backup_left_is_removed(tmp_path: Path) -> None:
     with opened(tmp_path / "data") as folder:
         folder.create("/a")
-    left = tmp_path / "data" / backup_links.NAME / "streams" / "00"
+    left = tmp_path / "data" / LINKS / "streams" / "00"
     left.mkdir(parents=True)
     (left / "x.bin").touch()
     with opened(tmp_path / "data"):
-        assert not (tmp_path / "data" / backup_links.NAME).exists()
+        assert not (tmp_path / "data" / LINKS).exists()
     left.mkdir(parents=True)
     with new_archive(tmp_path / "copy") as archive:
         back_up(tmp_path / "data", archive)
-    assert not (tmp_path / "data" / backup_links.NAME).exists()
+    assert not (tmp_path / "data" / LINKS).exists()
     assert not (tmp_path / "copy/streams").exists()
 
 
@@ -219,13 +260,11 @@ def test_a_killed_backup_leaves_nothing_under_its_name(tmp_path: Path) -> None:
     ]
     with subprocess.Popen(command) as process:
         deadline_s = time.monotonic() + 30
-        while (
-            not (tmp_path / "c.tar.partial").exists() or not (tmp_path / "data" / backup_links.NAME).exists()
-        ):
+        while not (tmp_path / "c.tar.partial").exists() or not (tmp_path / "data" / LINKS).exists():
             assert time.monotonic() < deadline_s
             time.sleep(0.01)
         with opened(tmp_path / "data"):  # a server that starts leaves a running backup alone
-            assert (tmp_path / "data" / backup_links.NAME).exists()
+            assert (tmp_path / "data" / LINKS).exists()
         with pytest.raises(StoreError, match="another backup"), new_archive(tmp_path / "d.tar") as archive:
             back_up(tmp_path / "data", archive)
         process.send_signal(signal.SIGKILL)

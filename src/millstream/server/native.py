@@ -45,7 +45,7 @@ _LINGER_S = 2.0
 _LINGER_BYTES = 4 * 2**20
 
 
-class Answers(Protocol):
+class Routing(Protocol):
     """Who answers the requests."""
 
     cors: Cors
@@ -68,7 +68,7 @@ class Answers(Protocol):
 class NativeServer:
     """What all connections of a server share."""
 
-    def __init__(self, routes: Answers, *, scheme: bytes) -> None:
+    def __init__(self, routes: Routing, *, scheme: bytes) -> None:
         self.routes = routes
         self.settings = routes.settings
         self.scheme = scheme

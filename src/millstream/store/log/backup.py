@@ -3,14 +3,15 @@
 A start recovers from the catalog and the log since. So a copy is good if its log goes on where its
 catalog ends, and its files hold what its catalog says they do:
 
-        1  no checkpoint from here on (`guard`): files and catalog stay as they are
-        2  the catalog, by SQLite's own way to copy a database that is in use
-        3  the log from there on, up to its last whole frame
-        4  everything else: not copied but linked, which takes no time
-        5  checkpoints may go on; the links are copied, and then removed
+        1  all files but catalog and log: not copied but linked
+        2  no checkpoint from here on (`guard`): files and catalog stay as they are
+        3  the catalog, by SQLite's own way to copy a database that is in use
+        4  the log from there on, up to its last whole frame
+        5  files that have come or gone since they were linked
+        6  checkpoints may go on; the links are copied, and then removed
 
-What was acknowledged before the backup began is in the log by step 3, so it is in the copy. Linked files
-may grow while they are copied; what they gain is beyond what the copy's catalog knows, and ignored.
+What was acknowledged before the backup began is in the log by step 4, so it is in the copy. Linked files
+may grow until they are copied; what they gain is beyond what the copy's catalog knows, and ignored.
 
 Only the catalog and the log are known here. Whatever other files there are, they change by checkpoints
 only, or are not needed any more once they are removed.
@@ -18,7 +19,6 @@ only, or are not needed any more once they are removed.
 
 import contextlib
 import os
-import shutil
 import sqlite3
 import time
 from collections.abc import Iterator
@@ -27,8 +27,9 @@ from urllib.parse import quote
 
 import msgspec
 
-from millstream.store.log import backup_links, guard, segments
+from millstream.store.log import guard, segments
 from millstream.store.log.archives import Archive, extracted
+from millstream.store.log.backup_links import LINKS, link, links_folder
 from millstream.store.log.catalog import Catalog
 from millstream.store.log.check import Report, verify
 from millstream.store.log.checkpoint import APPLIED_LSN
@@ -36,7 +37,7 @@ from millstream.store.log.disk import RealDisk
 from millstream.store.log.opening import CATALOG, LOCK, CannotOpenError, explained
 from millstream.store.log.segments import DamagedError, Segment
 
-_NOT_LINKED = (backup_links.NAME, LOCK, guard.NAME, segments.FOLDER)
+_NOT_LINKED = (LINKS, LOCK, guard.NAME, segments.FOLDER, CATALOG, f"{CATALOG}-wal", f"{CATALOG}-shm")
 _TRIES = 50
 _RETRY_S = 0.02
 
@@ -57,10 +58,11 @@ def back_up(folder: Path, archive: Archive) -> Copied:
         with explained(folder):
             checkpoints = guard.Guard(folder)
             undo.callback(checkpoints.close)
+            links = undo.enter_context(links_folder(folder, checkpoints))
+            link(folder, links, _NOT_LINKED)
             checkpoints.wait()
-            links = undo.enter_context(backup_links.links_folder(folder, checkpoints))
             last_lsn = _copy_log(folder, links, _copy_catalog(folder, links))
-            _link_others(folder, links)
+            link(folder, links, _NOT_LINKED)
             checkpoints.give_back()
         names = list(_files_below(links))
         size = sum(archive.add(name, links / name) for name in names)
@@ -128,28 +130,10 @@ def _find_end(disk: RealDisk, segment: Segment, following: Segment | None) -> No
     raise damage
 
 
-def _link_others(folder: Path, links: Path) -> None:
-    for name in _files_below(folder, skip=_NOT_LINKED):
-        if name.startswith(CATALOG):
-            continue
-        target = links / name
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with contextlib.suppress(FileNotFoundError):  # removed meanwhile: then nobody needs it
-            try:
-                os.link(folder / name, target)
-            except FileNotFoundError:
-                raise
-            except OSError:  # a file system without links
-                shutil.copyfile(folder / name, target)
-
-
-def _files_below(folder: Path, skip: tuple[str, ...] = ()) -> Iterator[str]:
+def _files_below(folder: Path) -> Iterator[str]:
     """Give the files in a folder and below, by their names relative to it."""
     for path, folders, files in os.walk(folder):
         place = Path(path).relative_to(folder)
-        if place == Path():
-            folders[:] = [name for name in folders if name not in skip]
-            files = [name for name in files if name not in skip]
         folders.sort()
         yield from (str(place / name) for name in sorted(files))
 

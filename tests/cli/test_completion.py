@@ -20,7 +20,7 @@ def completed(cli: Cli, line: str) -> list[str]:
 
 
 def test_commands_and_options_are_completed(cli: Cli) -> None:
-    assert completed(cli, "millstream re") == ["read"]
+    assert completed(cli, "millstream re") == ["read", "restore"]
     assert completed(cli, "millstream read --un") == ["--until"]
 
 

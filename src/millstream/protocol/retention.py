@@ -40,6 +40,8 @@ class Retention(msgspec.Struct, frozen=True, gc=False):
 
     def or_else(self, other: "Retention") -> "Retention":
         """Fill in the limits that are not given."""
+        if not self:
+            return other
         return Retention(
             self.bytes if self.bytes is not None else other.bytes,
             self.seconds if self.seconds is not None else other.seconds,

@@ -29,7 +29,7 @@ class Fork(msgspec.Struct, frozen=True, gc=False):
     base: int
 
 
-class Stream(msgspec.Struct):
+class Stream(msgspec.Struct, omit_defaults=True):
     """All that decides what may happen to a stream next."""
 
     id: int

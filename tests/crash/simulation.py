@@ -194,6 +194,8 @@ class Simulation(PartClients):
                 self._run_job()
             else:
                 break
+        self.disk.capacity = None  # the weather may have changed while jobs ran
+        self.disk._faults.clear()
         _drive(self.store.close())
         self.say("closed")
         self.check(self.disk.open_files == 0, f"{self.disk.open_files} files were left open")

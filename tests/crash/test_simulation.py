@@ -317,6 +317,6 @@ class MiscountsAppends(Variant):
     ],
 )
 def test_a_broken_engine_is_caught(variant: type[Variant]) -> None:
-    caught = first_violation(variant, range(300))
-    assert caught is not None, "300 seeds went by without anybody noticing"
+    caught = first_violation(variant, range(600))
+    assert caught is not None, "600 seeds went by without anybody noticing"
     print(f"seed {caught[0]}: {caught[1]}")

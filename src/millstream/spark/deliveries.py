@@ -35,18 +35,18 @@ class Delivered(msgspec.Struct):
 
 
 class Pending:
-    """Messages for one stream that wait to be sent together."""
+    """Content for one stream that waits to be sent together."""
 
     def __init__(self, output: Output) -> None:
         self.output = output
-        self.messages: list[bytes] = []
+        self.pieces: list[bytes] = []
         self.size = 0
         self.requests = 0
 
     def take(self) -> bytes:
-        """Give the waiting messages as one body."""
-        body = join(self.messages, self.output.kind)
-        self.messages, self.size = [], 0
+        """Give what waits as one body."""
+        body = join(self.pieces, self.output.kind)
+        self.pieces, self.size = [], 0
         self.requests += 1
         return body
 
@@ -66,8 +66,8 @@ class Delivery:
         self._size = 0
         self.done: dict[str, Delivered] = {}
 
-    def add(self, output: Output, messages: list[bytes]) -> None:
-        """Take messages for a stream, and send what has become large enough."""
+    def add(self, output: Output, pieces: Iterable[bytes]) -> None:
+        """Take content for a stream, and send what has become large enough."""
         pending = self._begin(output)
         if output.closed and output.commit == "parts":
             # Nothing can be staged, and if the batch is a repetition nothing needs to be: the driver
@@ -75,11 +75,11 @@ class Delivery:
             self.done[output.name].parts = [f"{self._prefix}-closed"]
             return
         waits_for_all = output.commit == "driver" or (output.commit == "producer" and self._sorts)
-        for message in messages:
-            size = len(message) + 1
-            if pending.messages and not waits_for_all and pending.size + size > self._part_bytes:
+        for piece in pieces:
+            size = len(piece) + 1
+            if pending.pieces and not waits_for_all and pending.size + size > self._part_bytes:
                 self._send(pending)
-            pending.messages.append(message)
+            pending.pieces.append(piece)
             pending.size += size
             self._size += size
         if output.commit == "driver" and pending.size > MAX_DRIVER_BYTES:
@@ -96,10 +96,10 @@ class Delivery:
         """Send what is left, and say what was done."""
         for pending in self._pending.values():
             if pending.output.commit == "driver":
-                self.done[pending.output.name].body = pending.take() if pending.messages else b""
+                self.done[pending.output.name].body = pending.take() if pending.pieces else b""
             elif pending.output.commit == "producer" and self._sorts:
                 self._send_sorted(pending)
-            elif pending.messages:
+            elif pending.pieces:
                 self._send(pending)
         return self.done
 
@@ -130,7 +130,7 @@ class Delivery:
         self._outputs.stage(output, id, body)
 
     def _send_sorted(self, pending: Pending) -> None:
-        output, messages = pending.output, sorted(pending.messages)
+        output, messages = pending.output, sorted(pending.pieces)
         for number, portion in enumerate(_portions(messages, self._part_bytes)):
             self._outputs.append(output, join(portion, output.kind), self._producer.stamp(number))
 

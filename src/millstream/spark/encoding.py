@@ -1,22 +1,28 @@
-"""Encoding: from Arrow columns to the messages of a stream.
+"""Encoding: from Arrow columns to the content of a stream.
 
-JSON      each row is one message: its `value`, which must be JSON, or an object of its columns
-text      each row is a line
-other     each row's bytes, one after the other
+    JSON      each row is one message: its `value`, which must be JSON, or an object of its columns
+    text      each row is a line
+    other     each row's bytes, one after the other
+
+Content comes in pieces of many rows, made without a Python object for each where that can be. What
+follows in a JSON stream is put after a comma, so pieces and single messages are joined alike.
 """
 
-import json
+import functools
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
+import numpy
 import pyarrow
+from pyarrow import compute
 
 from millstream.client import bodies
 from millstream.protocol.content import Kind
 from millstream.spark.columns import VALUE, Columns
 
-_rows = msgspec.json.Encoder(decimal_format="number")
 _array = msgspec.json.Decoder(list[msgspec.Raw])
+_BETWEEN = {Kind.JSON: b",", Kind.TEXT: b"\n", Kind.BINARY: b""}
 _SHOWN = 80
 
 
@@ -24,48 +30,94 @@ class RowError(ValueError):
     """A row cannot be written as its stream wants it."""
 
 
-def encode(batch: pyarrow.RecordBatch, columns: Columns, kind: Kind, stream: str) -> list[bytes]:
-    """Give each row as the bytes of its stream."""
+def _refuse(value: Any) -> Any:
+    raise RowError(f"JSON has nothing for a {type(value).__name__}; cast the column, for instance to string")
+
+
+_objects = msgspec.json.Encoder(decimal_format="number", enc_hook=_refuse)
+
+
+def pieces(
+    batch: pyarrow.RecordBatch, columns: Columns, kind: Kind, stream: str, max_bytes: int
+) -> Iterator[bytes]:
+    """Give rows as pieces of content, none larger than a limit unless a single row is."""
+    count = min(batch.num_rows, 1 + batch.nbytes // max_bytes)
+    for begin, end in _split(batch.num_rows, count):
+        rows = batch.slice(begin, end - begin)
+        piece = _piece(rows, columns, kind, stream)
+        if len(piece) > max_bytes and rows.num_rows > 1:
+            middle = rows.num_rows // 2
+            yield from pieces(rows.slice(0, middle), columns, kind, stream, max_bytes)
+            yield from pieces(rows.slice(middle), columns, kind, stream, max_bytes)
+        else:
+            yield piece
+
+
+def messages(batch: pyarrow.RecordBatch, columns: Columns, kind: Kind, stream: str) -> list[bytes]:
+    """Give each row as a piece of its own."""
     if columns.fields:
-        if kind is not Kind.JSON:
-            raise RowError(
-                f"{stream} does not hold JSON, so its rows need a column value of text or bytes; "
-                "make one, or write to a stream of application/json"
-            )
-        return _objects(batch, columns.fields, stream)
-    values = _bytes_of(batch.column(batch.schema.get_field_index(VALUE)), stream)
-    if kind is Kind.JSON:
-        return _checked(values, stream)
+        return [_objects.encode(row) for row in _objects_of(batch, columns.fields, kind, stream)]
+    values = _values_of(batch, stream)
+    found: list[bytes] = values.to_pylist()
     if kind is Kind.TEXT:
-        return [value + b"\n" for value in values]
-    return values
+        return [value + b"\n" for value in found]
+    if kind is Kind.JSON and not _is_messages(_joined(values, b","), values):
+        return [_one_message(value, stream) for value in found]
+    return found
 
 
-def join(messages: list[bytes], kind: Kind) -> bytes:
-    """Put messages into one body."""
-    return bodies.join(messages, as_json=kind is Kind.JSON)
+def join(pieces: list[bytes], kind: Kind) -> bytes:
+    """Put pieces into one body."""
+    return bodies.join(pieces, as_json=kind is Kind.JSON)
 
 
-def _bytes_of(column: pyarrow.Array, stream: str) -> list[bytes]:
-    if column.null_count:
+def _split(rows: int, count: int) -> Iterator[tuple[int, int]]:
+    for number in range(count):
+        yield rows * number // count, rows * (number + 1) // count
+
+
+def _piece(rows: pyarrow.RecordBatch, columns: Columns, kind: Kind, stream: str) -> bytes:
+    if columns.fields:
+        return _objects.encode(_objects_of(rows, columns.fields, kind, stream))[1:-1]
+    values = _values_of(rows, stream)
+    joined = _joined(values, _BETWEEN[kind])
+    if kind is not Kind.JSON:
+        return joined + _BETWEEN[kind]
+    if _is_messages(joined, values):
+        return joined
+    return b",".join([_one_message(value, stream) for value in values.to_pylist()])
+
+
+# -- Values ----------------------------------------------------------------------------------------
+
+
+def _values_of(rows: pyarrow.RecordBatch, stream: str) -> pyarrow.Array:
+    values = rows.column(rows.schema.get_field_index(VALUE)).cast(pyarrow.binary())
+    if values.null_count:
         raise RowError(
             f"a row for {stream} has no value (null), which a stream cannot hold; leave such rows out, "
             "for instance with where('value is not null')"
         )
-    values: list[bytes] = column.cast(pyarrow.binary()).to_pylist()
     return values
 
 
-def _checked(values: list[bytes], stream: str) -> list[bytes]:
-    """Make sure that each value is one message: text such as `1,2` would be two, without a word."""
+def _joined(values: pyarrow.Array, between: bytes) -> bytes:
+    whole = pyarrow.ListArray.from_arrays(pyarrow.array([0, len(values)], pyarrow.int32()), values)
+    joined: bytes = compute.binary_join(whole, between)[0].as_py()
+    return joined
+
+
+def _is_messages(joined: bytes, values: pyarrow.Array) -> bool:
+    """Tell whether each value is one message: text such as `1,2` would be two, without a word."""
     try:
-        found = _array.decode(b"[%b]" % b",".join(values))
+        found = _array.decode(b"[%b]" % joined)
     except (msgspec.MsgspecError, RecursionError):
-        found = []
+        return False
     # Pieces of the same lengths, with one comma between them, are the same pieces.
-    if list(map(len, found)) == list(map(len, values)):
-        return values
-    return [_one_message(value, stream) for value in values]
+    if len(found) != len(values):
+        return False
+    lengths = numpy.fromiter(map(len, found), numpy.int32, len(found))
+    return bool(numpy.array_equal(lengths, compute.binary_length(values).to_numpy()))
 
 
 def _one_message(value: bytes, stream: str) -> bytes:
@@ -79,29 +131,51 @@ def _one_message(value: bytes, stream: str) -> bytes:
         ) from None
 
 
-def _objects(batch: pyarrow.RecordBatch, fields: tuple[str, ...], stream: str) -> list[bytes]:
-    try:
-        found = [
-            batch.column(batch.schema.get_field_index(name)).to_pylist(maps_as_pydicts="strict")
-            for name in fields
-        ]
-        rows: list[dict[str, Any]] = [dict(zip(fields, row, strict=True)) for row in zip(*found, strict=True)]
-        written = [_rows.encode(row) for row in rows]
-    except UnicodeEncodeError:
-        written = [json.dumps(row, allow_nan=False, separators=(",", ":")).encode() for row in rows]
-    except (msgspec.MsgspecError, TypeError, ValueError, KeyError) as error:
-        raise RowError(f"a row for {stream} cannot be JSON: {error}; cast its columns") from None
-    for row, text in zip(rows, written, strict=True):
-        if b"null" in text:
-            _refuse_nan(row, stream)
-    return written
+# -- Rows as objects -----------------------------------------------------------------------------
 
 
-def _refuse_nan(row: dict[str, Any], stream: str) -> None:
-    """Tell a null from a number that JSON does not have."""
-    try:
-        bodies.refuse_nan(row)
-    except ValueError as error:
+def _objects_of(
+    rows: pyarrow.RecordBatch, fields: tuple[str, ...], kind: Kind, stream: str
+) -> list[msgspec.Struct]:
+    """Make an object of each row, one that can be written as JSON."""
+    if kind is not Kind.JSON:
         raise RowError(
-            f"a row for {stream} cannot be JSON: {error}; replace it, for instance by null"
-        ) from None
+            f"{stream} does not hold JSON, so its rows need a column value of text or bytes; "
+            "make one, or write to a stream of application/json"
+        )
+    columns = [rows.column(rows.schema.get_field_index(name)) for name in fields]
+    try:
+        values = [_python_values(column) for column in columns]
+        for column, found in zip(columns, values, strict=True):
+            if _contains(column.type, pyarrow.types.is_floating) and not _is_finite(column):
+                bodies.refuse_nan(found)
+        made: list[msgspec.Struct] = list(map(_shape(fields), *values))
+    except (ValueError, KeyError) as error:
+        raise RowError(f"a row for {stream} cannot be JSON: {error}; replace or cast it") from None
+    return made
+
+
+def _is_finite(column: pyarrow.Array) -> bool:
+    """Tell at once about plain numbers; what is nested must be looked through."""
+    if not pyarrow.types.is_floating(column.type):
+        return False
+    return bool(compute.all(compute.is_finite(column), min_count=0).as_py())
+
+
+@functools.cache
+def _shape(fields: tuple[str, ...]) -> Any:
+    """Make the type of a row: cheaper than a dictionary for each."""
+    names = {f"f{number}": field for number, field in enumerate(fields)}
+    return msgspec.defstruct("Row", [(name, Any) for name in names], rename=names, gc=False)
+
+
+def _python_values(column: pyarrow.Array) -> list[Any]:
+    if _contains(column.type, pyarrow.types.is_map):
+        values: list[Any] = column.to_pylist(maps_as_pydicts="strict")
+    else:
+        values = column.to_pylist()
+    return values
+
+
+def _contains(kind: pyarrow.DataType, wanted: Any) -> bool:
+    return wanted(kind) or any(_contains(kind.field(n).type, wanted) for n in range(kind.num_fields))

@@ -6,7 +6,7 @@ travels with the message.
 """
 
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import pyarrow
@@ -15,13 +15,12 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
 from millstream.client import errors
-from millstream.spark import deliveries, identities
+from millstream.spark import deliveries, encoding, identities
 from millstream.spark.columns import CLOSED, Columns
 from millstream.spark.deliveries import Delivered, Delivery
-from millstream.spark.encoding import encode
 from millstream.spark.identities import Identity
 from millstream.spark.options import SinkOptions
-from millstream.spark.outputs import Outputs
+from millstream.spark.outputs import Output, Outputs
 from millstream.spark.routing import by_stream
 
 
@@ -90,7 +89,12 @@ class _Writing:
                     delivery.end(output)
                     kept = rows.filter(pyarrow.compute.invert(ends))
             if kept.num_rows:
-                delivery.add(output, encode(kept, self._columns, output.kind, name))
+                delivery.add(output, self._content(kept, output))
+
+    def _content(self, rows: pyarrow.RecordBatch, output: Output) -> Iterable[bytes]:
+        if output.commit == "producer":  # its requests must not depend on how rows arrive
+            return encoding.messages(rows, self._columns, output.kind, output.name)
+        return encoding.pieces(rows, self._columns, output.kind, output.name, self._options.part_bytes)
 
 
 class BatchWriter(DataSourceArrowWriter):

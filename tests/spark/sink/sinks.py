@@ -1,6 +1,5 @@
 """Tables that go to streams with Spark, and what is in those streams afterwards."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +44,13 @@ class Sinks:
     def with_checkpoint(self, writer: Any, checkpoint: str = "checkpoint") -> Any:
         return writer.option("checkpointLocation", str(self.checkpoints / checkpoint))
 
+    def forget_last_batch(self, checkpoint: str = "checkpoint") -> None:
+        """Remove Spark's note that the last batch is done, as a death before it would have."""
+        notes = self.checkpoints / checkpoint / "commits"
+        last = max(int(note.name) for note in notes.iterdir() if note.name.isdecimal())
+        (notes / str(last)).unlink()
+        (notes / f".{last}.crc").unlink(missing_ok=True)
+
     def options(self, short: str | None = "out", **options: Any) -> dict[str, Any]:
         found = {"url": self.streams.url, **options}
         if short is not None:
@@ -64,6 +70,3 @@ class Sinks:
     def content(self, short: str = "out") -> bytes:
         with stream(self.handle(short).url, live=False) as response:
             return response.read_bytes()
-
-    def value(self, message: Any) -> str:
-        return json.dumps(message, separators=(",", ":"))

@@ -75,7 +75,7 @@ def test_other_columns_become_an_object(sinks: Sinks) -> None:
 
 def test_a_number_that_json_does_not_have_is_refused(sinks: Sinks) -> None:
     frame = sinks.spark.sql("select cast('NaN' as double) as ratio, null as nothing")
-    with pytest.raises(PySparkException, match="nan is not JSON; replace it"):
+    with pytest.raises(PySparkException, match="nan is not JSON; replace"):
         sinks.write(frame)
 
 

@@ -6,6 +6,7 @@ python -m tests.crash.torture kills power-ext4   some of it
 """
 
 import argparse
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -110,6 +111,18 @@ def _races(scratch: Path, scale: float) -> str:
     return f"{rounds} closes and {rounds} deletes against appends: never reopened, nothing after the end"
 
 
+def _spark(kind: str, kills: int) -> Callable[[Path, float], str]:
+    def ordeal(scratch: Path, scale: float) -> str:
+        if shutil.which("java") is None:
+            return "skipped: Spark needs Java"
+        from spark.sink import kills as loops
+
+        loop = {"drivers": loops.kill_drivers, "executors": loops.kill_executors}[kind]
+        return loop(scratch, max(1, round(kills * scale)), progress=True)
+
+    return ordeal
+
+
 def _tests(*files: str) -> Callable[[Path, float], str]:
     def ordeal(_: Path, _scale: float) -> str:
         command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
@@ -134,6 +147,8 @@ ORDEALS: dict[str, Callable[[Path, float], str]] = {
     "kills": _kills,
     "power-ext4": _power("ext4", 500),
     "power-xfs": _power("xfs", 100),
+    "spark-drivers": _spark("drivers", 50),
+    "spark-executors": _spark("executors", 20),
 }
 
 

@@ -9,7 +9,7 @@ import httpx
 from prometheus_client.parser import text_string_to_metric_families
 
 from millstream.server import settings
-from millstream.spark.options import Option, SourceOptions, declared
+from millstream.spark.options import Option, SinkOptions, SourceOptions, declared
 from running import durable_millstream
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -61,5 +61,12 @@ def spark_row(option: Option) -> str:
 def test_the_spark_page_has_every_option_for_reading_as_it_is_declared() -> None:
     page = (DOCS / "spark.md").read_text().partition("## Options for reading")[2].partition("\n## ")[0]
     rows = {spark_row(option) for option in declared(SourceOptions)}
+    shown = {line for line in page.splitlines() if line.startswith("| `")}
+    assert shown == rows
+
+
+def test_the_spark_page_has_every_option_for_writing_as_it_is_declared() -> None:
+    page = (DOCS / "spark.md").read_text().partition("### Options for writing")[2].partition("\n### ")[0]
+    rows = {spark_row(option) for option in declared(SinkOptions)}
     shown = {line for line in page.splitlines() if line.startswith("| `")}
     assert shown == rows

@@ -11,6 +11,7 @@ from millstream.client.driving import run
 from millstream.client.endpoints import Ask
 from millstream.client.exchanges import Plan, R, exchange, flag, refusal, text
 from millstream.client.models import ProducerStamp
+from millstream.client.parts import EXTENSION, Parts
 from millstream.client.sockets import shared_client
 from millstream.client.transport import Answer
 from millstream.protocol import headers
@@ -19,7 +20,6 @@ from millstream.spark.lookups import Server
 from millstream.spark.options import OptionError, SinkOptions
 
 DEFAULT_CONTENT_TYPE = "application/json"
-_PARTS = "parts"
 
 
 class Output(msgspec.Struct, frozen=True):
@@ -39,6 +39,7 @@ class Outputs:
         self._options = options
         self._server = Server(options)
         self._found: dict[str, Output] = {}
+        self._staging: dict[str, Parts] = {}
 
     def open(self, name: str) -> Output:
         """Find a stream, or create it; its server says how a batch can be committed."""
@@ -49,17 +50,18 @@ class Outputs:
 
     def stage(self, output: Output, id: str, body: bytes) -> None:
         """Stage a part."""
-        fields = {headers.CONTENT_TYPE: output.content_type.encode("latin-1")}
-        self._send(output.name, Ask(b"POST", fields, (("part", id),), body, self._timeout_s))
+        self._run(self._parts(output.name).stage_body(id, body, output.content_type))
 
     def commit(self, name: str, ids: list[str], stamp: ProducerStamp, *, closes: bool) -> bool:
         """Append parts, all or none; gives False when this batch had been committed before."""
-        body = msgspec.json.encode({"parts": ids})
-        return self._stamped(name, body, b"application/json", stamp, (("parts", "commit"),), closes=closes)
+        plan = self._parts(name).commit(ids, seq=None, stamp=stamp, closes=closes)
+        return not self._run(plan).duplicate
 
-    def append(self, output: Output, body: bytes, stamp: ProducerStamp, *, closes: bool = False) -> bool:
-        """Append; gives False when it had been stored before."""
-        return self._stamped(output.name, body, output.content_type.encode("latin-1"), stamp, closes=closes)
+    def append(self, output: Output, body: bytes, stamp: ProducerStamp, *, closes: bool = False) -> None:
+        """Append; what had been stored before is not stored again."""
+        terms, content_type = self._server.terms, output.content_type.encode("latin-1")
+        ask = writing.append_ask(body, terms, content_type, stamp=stamp, closes=closes)
+        self._run(writing.append(self._server.endpoint(output.name), terms, ask))
 
     def close(self, name: str) -> None:
         """Close a stream; one that is closed already is fine."""
@@ -67,11 +69,12 @@ class Outputs:
 
     def drop(self, name: str, id: str) -> None:
         """Drop a part."""
-        self._send(name, Ask(b"DELETE", params=(("part", id),), timeout_s=self._timeout_s))
+        self._run(self._parts(name).drop(id))
 
-    @property
-    def _timeout_s(self) -> float:
-        return self._server.terms.timeout_s
+    def _parts(self, name: str) -> Parts:
+        if name not in self._staging:
+            self._staging[name] = Parts(self._server.endpoint(name), self._server.terms)
+        return self._staging[name]
 
     def _find(self, name: str) -> Answer:
         endpoint, terms = self._server.endpoint(name), self._server.terms
@@ -102,37 +105,16 @@ class Outputs:
             name,
             content_type,
             kind_of(content_type.encode("latin-1")),
-            _commit_mode(self._options.commit, has_parts=_PARTS in extensions),
+            _commit_mode(self._options.commit, has_parts=EXTENSION in extensions),
             flag(answer, headers.STREAM_CLOSED),
         )
-
-    def _stamped(
-        self,
-        name: str,
-        body: bytes,
-        content_type: bytes,
-        stamp: ProducerStamp,
-        params: tuple[tuple[str, str], ...] = (),
-        *,
-        closes: bool,
-    ) -> bool:
-        plain = writing.append_ask(body, self._server.terms, content_type, stamp=stamp, closes=closes)
-        answer = self._send(name, msgspec.structs.replace(plain, params=params))
-        return answer.status == 200
-
-    def _send(self, name: str, ask: Ask) -> Answer:
-        endpoint, terms = self._server.endpoint(name), self._server.terms
-        answer = self._run(exchange(endpoint, ask, terms, safe=True))
-        if answer.status not in (200, 204):
-            raise refusal(endpoint, ask, answer, terms)
-        return answer
 
     def _run(self, plan: Plan[R]) -> R:
         return run(shared_client(), plan)
 
 
 def _commit_mode(wanted: str | None, *, has_parts: bool) -> str:
-    if wanted == _PARTS and not has_parts:
+    if wanted == EXTENSION and not has_parts:
         raise OptionError("commit", "is parts, which this server does not have; choose driver or producer")
     if wanted is None and not has_parts:
         raise OptionError(
@@ -140,4 +122,4 @@ def _commit_mode(wanted: str | None, *, has_parts: bool) -> str:
             "is missing, and this server has no parts. Choose driver (the driver appends each batch in one "
             "request, for small ones), or producer (tasks append, for plans that repeat themselves exactly)",
         )
-    return wanted or _PARTS
+    return wanted or EXTENSION

@@ -1,6 +1,5 @@
 """Servers that want a token, that lack parts, that refuse, that are away for a while."""
 
-import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -11,7 +10,7 @@ import jwt
 import pytest
 from pyspark.errors import PySparkException
 
-from running import Server, millstream
+from running import Server, free_port, millstream
 from spark.queries import Streams
 from spark.sink.sinks import Sinks
 
@@ -71,25 +70,25 @@ def test_the_reference_server_takes_repeated_batches_once(reference: Sinks, comm
 
 def test_a_server_that_is_away_for_a_while_is_waited_for(sinks: Sinks, tmp_path: Path) -> None:
     """Nothing listens at first; a request that failed is repeated, and the write counts once."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     there = Sinks(Streams(sinks.spark, f"http://127.0.0.1:{port}", "late"), tmp_path)
-    failed: list[BaseException] = []
+    written = threading.Event()
+    found: list[int] = []
 
-    def write() -> None:
-        try:
-            there.write(there.numbers(10), retries=100)
-        except BaseException as error:
-            failed.append(error)
+    def serve_late() -> None:
+        time.sleep(8)
+        with millstream("--port", str(port)):
+            assert written.wait(90)
+            found.extend(there.ns())
 
-    writing = threading.Thread(target=write)
-    writing.start()
-    time.sleep(8)
-    with millstream("--port", str(port)):
-        writing.join(90)
-        assert not failed
-        assert there.ns() == list(range(10))
+    serving = threading.Thread(target=serve_late)
+    serving.start()
+    try:
+        there.write(there.numbers(10), retries=100)
+    finally:
+        written.set()
+        serving.join()
+    assert found == list(range(10))
 
 
 def test_a_server_that_stays_away_fails_the_write(sinks: Sinks, server: Server) -> None:

@@ -58,7 +58,8 @@ class _Writing:
                 self._deliver_batch(batch, outputs, delivery)
             return TaskMessage(identity, partition, delivery.finish())
         except BaseException as error:
-            delivery.abandon()
+            if not isinstance(error, errors.TransportError):  # a server that is away has been waited for
+                delivery.abandon()
             if isinstance(error, errors.MillstreamError):
                 raise _explained(error, identity) from error
             raise

@@ -1,5 +1,6 @@
-"""The reference pages say what is there: every setting, metric and command, in the words of the code."""
+"""The reference pages say what is there: every setting, metric, command, header and public name."""
 
+import importlib
 import re
 import subprocess
 import sys
@@ -8,6 +9,9 @@ from pathlib import Path
 import httpx
 from prometheus_client.parser import text_string_to_metric_families
 
+import millstream
+import millstream.aio
+from millstream.protocol import headers
 from millstream.server import settings
 from millstream.spark.options import Option, SinkOptions, SourceOptions, declared
 from running import durable_millstream
@@ -70,3 +74,40 @@ def test_the_spark_page_has_every_option_for_writing_as_it_is_declared() -> None
     rows = {spark_row(option) for option in declared(SinkOptions)}
     shown = {line for line in page.splitlines() if line.startswith("| `")}
     assert shown == rows
+
+
+def test_the_headers_page_has_every_header_of_the_protocol() -> None:
+    known = {value.decode() for value in vars(headers).values() if isinstance(value, bytes)}
+    ours, _, of_http = (DOCS / "headers.md").read_text().partition("## Of HTTP itself")
+    rows = {row.lower() for row in re.findall(r"^\| `([\w-]+)` \|", ours, re.MULTILINE)}
+    assert {"content-type", "stream-closed"} <= known
+    assert known - rows == set(), "docs/headers.md lacks these"
+    assert rows - known == set(), "docs/headers.md has rows of headers that are no more"
+    assert of_http
+
+
+def shown_names(module: str) -> set[str]:
+    """What the API page shows of a module: the members that it lists, or everything that is public."""
+    found: set[str] = set()
+    for directive in re.split(r"^::: ", (DOCS / "python.md").read_text(), flags=re.MULTILINE)[1:]:
+        of, _, options = directive.partition("\n")
+        members = re.search(r"members: \[([^]]*)\]", options)
+        if of == module:
+            assert members, f"{module}: list the members, or it shows what it only imports"
+            found |= {name.strip() for name in members[1].split(",")}
+        elif not members:
+            there = vars(importlib.import_module(of)).items()
+            found |= {name for name, value in there if getattr(value, "__module__", None) == of}
+    return found
+
+
+def test_the_api_page_shows_every_public_name() -> None:
+    shown = shown_names("millstream")
+    assert set(millstream.__all__) - shown == set(), "docs/python.md lacks these names of millstream"
+    twins = {
+        name for name in millstream.aio.__all__
+        if getattr(millstream.aio, name) is not getattr(millstream, name, None)
+    }  # fmt: skip
+    assert twins - shown_names("millstream.aio") == set(), (
+        "docs/python.md lacks these names of millstream.aio"
+    )

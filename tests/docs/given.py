@@ -1,0 +1,26 @@
+"""What pages take for granted: files and variables that a reader would have."""
+
+import subprocess
+from pathlib import Path
+
+FILES = {
+    "docs/commands.md": {
+        "events.ndjson": '{"token": "Hello"}\n',
+        "january.ndjson": '{"day": 1}\n{"day": 2}\n',
+        "february.ndjson": '{"day": 32}\n',
+    },
+}
+VARIABLES = {"docs/commands.md": {"SECRET": "0123456789abcdef0123456789abcdef"}}
+WITH_CERTIFICATE = ("docs/security.md",)
+
+
+def give(page: str, folder: Path) -> None:
+    """Put into a page's folder what it begins with."""
+    for file, content in FILES.get(page, {}).items():
+        (folder / file).write_text(content)
+    if page in WITH_CERTIFICATE:
+        subprocess.run(
+            ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
+             "-batch", "-subj", "/CN=localhost", "-keyout", "key.pem", "-out", "cert.pem"],
+            cwd=folder, check=True, capture_output=True,
+        )  # fmt: skip

@@ -1,0 +1,50 @@
+"""Blocks that are not run, each with its reason. What is neither run nor listed here fails its page.
+
+An entry names a page, a language and how the block begins; an entry that no block answers to fails too.
+"""
+
+from typing import NamedTuple
+
+from docs.blocks import Block
+
+
+class Prose(NamedTuple):
+    """A block that is for people only."""
+
+    page: str
+    language: str
+    beginning: str
+    reason: str
+
+    def is_of(self, block: Block) -> bool:
+        return (block.page, block.language) == (self.page, self.language) and block.text.startswith(
+            self.beginning
+        )
+
+
+PROSE = [
+    Prose(
+        "docs/conformance.md",
+        "console",
+        "$ millstream conformance client -- node",
+        "the reader's own adapters",
+    ),
+    Prose(
+        "docs/design/protocol-core.md",
+        "text",
+        "plan_append(",
+        "a signature in short; mypy checks the real one",
+    ),
+    Prose("docs/design/log.md", "text", "event loop ", "a drawing"),
+    Prose("docs/design/tails.md", "text", "append accepted ", "a drawing"),
+    Prose("docs/design/json.md", "text", "POST ", "a drawing; tests/unit/protocol does it"),
+    Prose("docs/design/events.md", "text", "append durable ", "a drawing"),
+    Prose(
+        "docs/design/parts.md", "text", "POST ", "requests in short; tests/engines/test_parts.py makes them"
+    ),
+]
+
+
+def reason_not_to_run(block: Block) -> str | None:
+    """Say why a block is not run; None if it is."""
+    return next((entry.reason for entry in PROSE if entry.is_of(block)), None)

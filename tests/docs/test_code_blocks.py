@@ -1,0 +1,126 @@
+"""Every code block of the documentation and the README does what it says.
+
+A page's blocks run in order, in a folder of their own, against a server of their own. Python shares its
+names, and a `text` block right after it is what it prints; commands print what is shown below them; TOML is a
+configuration of the server; JSON and YAML parse. Anything else is listed in `prose`, with a reason.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from docs.blocks import PAGES, ROOT, Block, blocks_of, name, shown
+from docs.given import VARIABLES, give
+from docs.prose import PROSE, reason_not_to_run
+from docs.terminal import Terminal
+from millstream.server import settings
+
+INTERPRETER = Path(__file__).with_name("interpreter.py")
+ALL = {name(page): blocks_of(page) for page in PAGES}
+SHELLS = ("console", "sh")
+
+
+class Page:
+    """A page that is being followed, from its first block to its last."""
+
+    def __init__(self, page: str, folder: Path) -> None:
+        give(page, folder)
+        self.folder = folder
+        self.terminal = Terminal(folder, VARIABLES.get(page, {}))
+        self._python: subprocess.Popen[str] | None = None
+        self._printed: str | None = None
+
+    def follow(self, blocks: list[Block]) -> None:
+        text = "".join(block.text for block in blocks if block.language in SHELLS)
+        if blocks and "millstream serve" not in text and "make serve" not in text:
+            self.terminal.serve_in_memory()
+        for block in blocks:
+            printed, self._printed = self._printed, None
+            if block.language == "python":
+                self._printed = self.run_python(block)
+            elif block.language == "text" and printed is not None:
+                if not shown(self.terminal.here(block.text)).fullmatch(printed):
+                    pytest.fail(
+                        f"{block.place}: Python printed\n{printed}\nand not\n{block.text}", pytrace=False
+                    )
+            elif block.language in SHELLS:
+                self.terminal.run(block)
+            elif block.language == "toml":
+                config = self.folder / "checked.toml"
+                config.write_text(block.text)
+                settings.load({}, {}, config)
+            elif block.language == "json":
+                json.loads(block.text)
+            elif block.language == "yaml":
+                pytest.importorskip("yaml").safe_load(block.text)
+            else:
+                pytest.fail(
+                    f"{block.place}: this block of {block.language or 'no language'} is neither run "
+                    "nor listed in tests/docs/prose.py",
+                    pytrace=False,
+                )
+
+    def run_python(self, block: Block) -> str:
+        if self._python is None:
+            self._python = subprocess.Popen(
+                [sys.executable, str(INTERPRETER)],
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=self.folder,
+                env={**os.environ, "PYSPARK_PYTHON": sys.executable},
+            )  # fmt: skip
+        assert self._python.stdin
+        assert self._python.stdout
+        asked = {"page": block.page, "line": block.line, "text": self.terminal.here(block.text)}
+        self._python.stdin.write(json.dumps(asked) + "\n")
+        self._python.stdin.flush()
+        answer = json.loads(self._python.stdout.readline())
+        if answer["failure"]:
+            pytest.fail(f"{block.place}\n{answer['failure']}", pytrace=False)
+        printed: str = answer["printed"]
+        return printed
+
+    def leave(self) -> None:
+        if self._python is not None:
+            self._python.communicate(timeout=30)
+            assert self._python.returncode == 0
+        self.terminal.stop()
+
+
+def follow(page: str, blocks: list[Block], folder: Path) -> None:
+    following = Page(page, folder)
+    try:
+        following.follow([block for block in blocks if reason_not_to_run(block) is None])
+    finally:
+        following.leave()
+
+
+@pytest.mark.parametrize("page", [page for page, blocks in ALL.items() if blocks])
+def test_the_blocks_of_a_page_do_what_it_says(page: str, tmp_path: Path) -> None:
+    follow(page, [block for block in ALL[page] if not block.needs_spark], tmp_path)
+
+
+@pytest.mark.timeout(300)  # a Java machine starts, which takes its time on a busy machine
+@pytest.mark.parametrize(
+    "page", [page for page, blocks in ALL.items() if any(one.needs_spark for one in blocks)]
+)
+def test_so_do_those_with_spark(page: str, tmp_path: Path) -> None:
+    pytest.importorskip("pyspark", reason="pages with Spark need PySpark: pip install 'millstream[spark]'")
+    if shutil.which("java") is None:
+        pytest.skip("pages with Spark need Java 17: apt-get install openjdk-17-jre-headless")
+    follow(page, ALL[page], tmp_path)
+
+
+def test_every_exception_is_of_a_block_that_is_there() -> None:
+    blocks = [block for blocks in ALL.values() for block in blocks]
+    assert [entry for entry in PROSE if not any(entry.is_of(block) for block in blocks)] == []
+    assert all(entry.reason for entry in PROSE)
+
+
+def test_all_pages_are_in_the_navigation() -> None:
+    navigation = (ROOT / "mkdocs.yml").read_text().partition("\nnav:")[2]
+    pages = [page.removeprefix("docs/") for page in ALL if page.startswith("docs/")]
+    assert [page for page in pages if f" {page}\n" not in navigation + "\n"] == []

@@ -34,7 +34,7 @@ from cli.commands import environment
 from docs.blocks import ROOT, Block, shown
 from running import Server, free_port
 
-TIMEOUT_S = 30.0
+TIMEOUT_S = 60.0
 PORT = "4437"  # what pages say
 PROGRAMS = ("curl", "jq", "openssl")
 _FOLLOWS = re.compile(r"live=sse|millstream (tail|read(?!.*--(no-follow|until)))")
@@ -110,7 +110,8 @@ class Terminal:
         else:
             until = shown(output) if output.strip() else _ANYTHING
             code, printed = self._type(command, until if _FOLLOWS.search(command) else None)
-        if output.strip() and words[0] != "make" and not shown(output).fullmatch(printed):
+        only_tried = words[0] == "make" and words[1] != "serve"
+        if output.strip() and not only_tried and not shown(output).fullmatch(printed):
             pytest.fail(f"{place}\n$ {command}\nprinted\n{printed}\nand not\n{output}", pytrace=False)
         if code != 0 and not re.search(r"^millstream( \w+)?: ", output, re.MULTILINE):
             pytest.fail(f"{place}\n$ {command}\nended with {code} and printed\n{printed}", pytrace=False)
@@ -155,7 +156,7 @@ class Terminal:
         )  # fmt: skip
         os.close(theirs)
         printed = b""
-        interrupted = False
+        seen: bytes | None = None
         deadline = time.monotonic() + TIMEOUT_S
         while time.monotonic() < deadline:
             if select.select([ours], [], [], 0.1)[0]:
@@ -166,14 +167,14 @@ class Terminal:
                 if not piece:
                     break
                 printed += piece
-            if until and not interrupted and printed and until.fullmatch(_text(printed)):
+            if until and seen is None and printed and until.fullmatch(_text(printed)):
                 os.killpg(process.pid, signal.SIGINT)
-                interrupted, seen = True, printed
+                seen = printed
         else:
             os.killpg(process.pid, signal.SIGKILL)
         os.close(ours)
         code = process.wait()
-        return (0, _text(seen)) if interrupted else (code, _text(printed))
+        return (code, _text(printed)) if seen is None else (0, _text(seen))
 
 
 def _text(printed: bytes) -> str:

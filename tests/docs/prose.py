@@ -23,6 +23,7 @@ class Prose(NamedTuple):
 
 
 PROSE = [
+    Prose("docs/security.md", "http", "RateLimit: ", "headers of an answer; tests/server looks at them"),
     Prose(
         "docs/conformance.md",
         "console",

@@ -2,9 +2,11 @@
 
 A page's blocks run in order, in a folder of their own, against a server of their own. Python shares its
 names, and a `text` block right after it is what it prints; commands print what is shown below them; TOML is a
-configuration of the server; JSON and YAML parse. Anything else is listed in `prose`, with a reason.
+configuration of the server; HTTP is a request that succeeds; JSON and YAML parse. Anything else is listed in
+`prose`, with a reason.
 """
 
+import http.client
 import json
 import os
 import shutil
@@ -23,6 +25,16 @@ from millstream.server import settings
 INTERPRETER = Path(__file__).with_name("interpreter.py")
 ALL = {name(page): blocks_of(page) for page in PAGES}
 SHELLS = ("console", "sh")
+SPARK = {
+    "PYSPARK_PYTHON": sys.executable,
+    # A small Spark that starts soon.
+    "PYSPARK_SUBMIT_ARGS": "--conf spark.ui.enabled=false --conf spark.sql.shuffle.partitions=2 "
+    "--driver-java-options -XX:TieredStopAtLevel=1 pyspark-shell",
+}
+SESSION = """\
+from pyspark.sql import SparkSession
+spark = SparkSession.builder.master("local[2]").getOrCreate()
+"""
 
 
 class Page:
@@ -54,6 +66,8 @@ class Page:
                 config = self.folder / "checked.toml"
                 config.write_text(block.text)
                 settings.load({}, {}, config)
+            elif block.language == "http":
+                self.send(block)
             elif block.language == "json":
                 json.loads(block.text)
             elif block.language == "yaml":
@@ -65,12 +79,22 @@ class Page:
                     pytrace=False,
                 )
 
+    def send(self, block: Block) -> None:
+        head, _, body = block.text.partition("\n\n")
+        line, *fields = head.splitlines()
+        method, target = line.split()[:2]
+        connection = http.client.HTTPConnection("127.0.0.1", int(self.terminal.port), timeout=30)
+        connection.request(method, target, body, dict(field.split(": ", 1) for field in fields))
+        status = connection.getresponse().status
+        connection.close()
+        assert status in range(200, 300), f"{block.place}: answered {status}"
+
     def run_python(self, block: Block) -> str:
         if self._python is None:
             self._python = subprocess.Popen(
                 [sys.executable, str(INTERPRETER)],
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=self.folder,
-                env={**os.environ, "PYSPARK_PYTHON": sys.executable},
+                env={**os.environ, **SPARK},
             )  # fmt: skip
         assert self._python.stdin
         assert self._python.stdout
@@ -111,7 +135,10 @@ def test_so_do_those_with_spark(page: str, tmp_path: Path) -> None:
     pytest.importorskip("pyspark", reason="pages with Spark need PySpark: pip install 'millstream[spark]'")
     if shutil.which("java") is None:
         pytest.skip("pages with Spark need Java 17: apt-get install openjdk-17-jre-headless")
-    follow(page, ALL[page], tmp_path)
+    blocks = ALL[page]
+    if not any("SparkSession" in block.text for block in blocks):
+        blocks = [Block(page, 0, "python", SESSION), *blocks]
+    follow(page, blocks, tmp_path)
 
 
 def test_every_exception_is_of_a_block_that_is_there() -> None:

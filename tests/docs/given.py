@@ -1,4 +1,4 @@
-"""What pages take for granted: files and variables that a reader would have."""
+"""What pages take for granted: files, variables and servers that a reader would have."""
 
 import subprocess
 from pathlib import Path
@@ -11,6 +11,7 @@ FILES = {
     },
 }
 VARIABLES = {"docs/commands.md": {"SECRET": "0123456789abcdef0123456789abcdef"}}
+SERVED = {"docs/operations.md": ["millstream", "serve", "--data", "./data"]}
 WITH_CERTIFICATE = ("docs/security.md",)
 
 

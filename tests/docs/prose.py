@@ -23,6 +23,11 @@ class Prose(NamedTuple):
 
 
 PROSE = [
+    Prose("docs/operations.md", "text", "2026-", "lines of a log; tests/server reads them"),
+    Prose("docs/deployment.md", "console", "$ sudo ", "changes the machine; tests/deploy verifies the unit"),
+    Prose("docs/deployment.md", "text", "MILLSTREAM_AUTH_SECRET=", "a file with the reader's secret"),
+    Prose("docs/deployment.md", "console", "$ docker ", "needs a container engine"),
+    Prose("docs/deployment.md", "console", "$ MILLSTREAM_SITE=", "a public site; tests/deploy runs Caddy"),
     Prose("docs/security.md", "http", "RateLimit: ", "headers of an answer; tests/server looks at them"),
     Prose(
         "docs/conformance.md",

@@ -95,7 +95,7 @@ class Terminal:
         words = shlex.split(command, comments=True)
         code = 0
         if words[:2] in (["millstream", "serve"], ["make", "serve"]):
-            printed = self._start(words)
+            printed = self.serve(words)
         elif words[0] == "make":
             code, printed = self._type(f"make --dry-run --directory={ROOT} {shlex.join(words[1:])}", None)
         elif words[:2] == ["pip", "install"]:
@@ -103,7 +103,7 @@ class Terminal:
         elif words[:2] == ["millstream", "check"]:
             self.stop()
             code, printed = self._type(command, None)
-            self._start(self._served)
+            self.serve(self._served)
         elif words[:2] == ["millstream", "conformance"] and "--only" not in words:
             which = f"conformance {words[2]}"
             code, printed = self._type(command.replace(which, f"{which} --only closure"), None)
@@ -116,7 +116,7 @@ class Terminal:
         if code != 0 and not re.search(r"^millstream( \w+)?: ", output, re.MULTILINE):
             pytest.fail(f"{place}\n$ {command}\nended with {code} and printed\n{printed}", pytrace=False)
 
-    def _start(self, words: list[str]) -> str:
+    def serve(self, words: list[str]) -> str:
         """Start the page's server; give what it printed."""
         self.stop()
         if words[0] == "make":
@@ -134,10 +134,6 @@ class Terminal:
 
     def _server_output(self) -> str:
         return self._server.output() if self._server else ""
-
-    def serve_in_memory(self) -> None:
-        """Be what a page takes for granted: a server that runs."""
-        self._start(["millstream", "serve", "--store", "memory"])
 
     def stop(self) -> None:
         """End the page's server; it has to leave well."""

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from docs.blocks import PAGES, ROOT, Block, blocks_of, name, shown
-from docs.given import VARIABLES, give
+from docs.given import SERVED, VARIABLES, give
 from docs.prose import PROSE, reason_not_to_run
 from docs.terminal import Terminal
 from millstream.server import settings
@@ -25,6 +25,7 @@ from millstream.server import settings
 INTERPRETER = Path(__file__).with_name("interpreter.py")
 ALL = {name(page): blocks_of(page) for page in PAGES}
 SHELLS = ("console", "sh")
+IN_MEMORY = ["millstream", "serve", "--store", "memory"]
 SPARK = {
     "PYSPARK_PYTHON": sys.executable,
     # A small Spark that starts soon.
@@ -49,8 +50,10 @@ class Page:
 
     def follow(self, blocks: list[Block]) -> None:
         text = "".join(block.text for block in blocks if block.language in SHELLS)
-        if blocks and "millstream serve" not in text and "make serve" not in text:
-            self.terminal.serve_in_memory()
+        if "millstream serve" not in text and "make serve" not in text:
+            self.terminal.serve(IN_MEMORY)
+        if blocks and blocks[0].page in SERVED:
+            self.terminal.serve(SERVED[blocks[0].page])
         for block in blocks:
             printed, self._printed = self._printed, None
             if block.language == "python":

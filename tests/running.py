@@ -52,6 +52,7 @@ class Server:
             start_new_session=True,  # so that workers of a server can be ended with it
         )
         self._output = ""
+        self._told_to_stop = False
 
     @property
     def pid(self) -> int:
@@ -71,6 +72,7 @@ class Server:
 
     def signal(self, number: signal.Signals) -> None:
         self._process.send_signal(number)
+        self._told_to_stop |= number in (signal.SIGTERM, signal.SIGINT)
 
     def wait_until(self, is_ready: Callable[[], bool]) -> None:
         """Block until the server is ready; fail at once when it dies, and at the deadline."""
@@ -85,7 +87,8 @@ class Server:
     def stop(self) -> int:
         """End the server, politely first, and give its exit code; a second call changes nothing."""
         if self._process.poll() is None:
-            self._process.terminate()
+            if not self._told_to_stop:  # a second time means at once
+                self._process.terminate()
             try:
                 self._process.wait(STOP_TIMEOUT_S)
             except subprocess.TimeoutExpired:

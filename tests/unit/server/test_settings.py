@@ -21,7 +21,7 @@ def test_defaults_are_those_of_the_protocol() -> None:
     assert settings == Settings()
     assert (settings.host, settings.port) == ("127.0.0.1", 4437)
     assert (settings.long_poll_timeout_ms, settings.sse_ttl_s) == (30_000, 60.0)
-    assert settings.max_chunk_bytes == 2**20
+    assert settings.max_chunk_bytes == 8 * 2**20
     assert settings.cors_origin == ("*",)
 
 

@@ -24,7 +24,7 @@ serve: install   ## start the server on http://127.0.0.1:4437
 
 test: install    ## run every test; what a machine lacks and may not install is skipped with one line
 	@tests/install-system-packages
-	$(BIN)/pytest
+	$(BIN)/pytest --numprocesses auto --maxprocesses 4 --dist worksteal
 
 torture: install ## the long forms of the crash tests, with a summary (an hour; root for power cuts)
 	$(BIN)/python -m tests.crash.torture

@@ -6,6 +6,7 @@ or a registry nothing here can run, and `NodeUnavailableError` says so in one li
 failure of npm is a mistake of ours and is not hidden.
 """
 
+import fcntl
 import importlib.util
 import re
 import shutil
@@ -34,7 +35,12 @@ def node() -> str:
 
 def install(folder: Path) -> Path:
     """Install what `folder`'s package.json pins, unless that very file was installed before."""
-    wanted = (folder / "package.json").read_text()
+    with (folder / "package.json").open() as package:
+        fcntl.flock(package, fcntl.LOCK_EX)  # tests in another process may want the same
+        return _install(folder, package.read())
+
+
+def _install(folder: Path, wanted: str) -> Path:
     modules = folder / "node_modules"
     stamp = modules / ".installed-package.json"
     if stamp.exists() and stamp.read_text() == wanted:

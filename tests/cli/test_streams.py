@@ -1,5 +1,7 @@
 """Creating, describing, closing, forking and deleting streams."""
 
+import time
+
 import pytest
 
 from cli.commands import Cli
@@ -31,11 +33,38 @@ def test_head_tells_what_is_known(cli: Cli, name: str) -> None:
         "closed": False,
         "ttlSeconds": 300,
         "expiresAt": None,
+        "retainBytes": None,
+        "retainSeconds": None,
+        "earliestOffset": None,
     }
     shown = cli.terminal("head", name, NO_COLOR="1").text
     assert "text/plain" in shown
     assert "300 s" in shown
     assert "open" in shown
+    assert "keeps" not in shown
+
+
+def test_a_stream_that_keeps_its_newest_tells_where_it_begins(cli: Cli, name: str) -> None:
+    """Rules X4, O4."""
+    limits = ["--retain-bytes", "10", "--retain-seconds", "600"]
+    assert cli("create", name, "--content-type", "text/plain", *limits).code == 0
+    assert cli("create", name, "--content-type", "text/plain", *limits).code == 0
+    assert cli("create", name, "--content-type", "text/plain").code == 5
+    for line in (b"gone, it is too old\n", b"this is the newest\n"):
+        assert cli("append", name, stdin=line).code == 0
+    begins = f"{0:016}_{20:016}"
+    deadline_s = time.monotonic() + 20
+    while (found := cli("head", name).records[0])["earliestOffset"] != begins:
+        assert time.monotonic() < deadline_s, found
+    assert (found["retainBytes"], found["retainSeconds"]) == (10, 600)
+    shown = cli.terminal("head", name, NO_COLOR="1").text
+    assert "the newest 10 bytes, the last 600 s" in shown
+    assert begins in shown
+    assert cli("read", name, "--no-follow").out == b"this is the newest\n"
+    ended = cli("read", name, "--no-follow", "--offset", START)
+    assert ended.code == 4
+    [line] = ended.err.splitlines()
+    assert begins in line
 
 
 def test_names_are_taken_as_they_are_spelled(cli: Cli, name: str) -> None:
@@ -109,6 +138,8 @@ def test_several_streams_are_deleted_without_a_question_when_piped(cli: Cli, eve
         (["--ttl", "5", "--expires-at", "2030-01-01T00:00:00Z"], "--ttl and --expires-at exclude each other"),
         (["--content-type", "ü"], "is no content type"),
         (["--ttl", "soon"], "Invalid value for '--ttl'"),
+        (["--retain-bytes", "0"], "Invalid value for '--retain-bytes'"),
+        (["--retain-seconds", "1d"], "Invalid value for '--retain-seconds'"),
     ],
 )
 def test_wrong_ways_to_create(cli: Cli, name: str, arguments: list[str], complaint: str) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import doctest
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -62,6 +63,7 @@ def test_the_examples_of_a_name_run(
         "url": url,
         "log": log,
         "asyncio": asyncio,
+        "time": time,
         "refusing": Refusing(),
         "plain_server": Plain(),
     }

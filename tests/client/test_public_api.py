@@ -41,7 +41,7 @@ FIELDS = {
     "AppendResult": ("next_offset", "stream_closed", "duplicate"),
     "HeadResult": (
         "content_type", "offset", "etag", "cache_control", "ttl_seconds", "expires_at",
-        "stream_closed", "exists", "extensions",
+        "stream_closed", "exists", "extensions", "retain_bytes", "retain_seconds", "earliest_offset",
     ),
     "JsonBatch": ("items", "offset", "up_to_date", "cursor", "stream_closed"),
     "ByteChunk": ("data", "offset", "up_to_date", "cursor", "stream_closed"),
@@ -58,8 +58,8 @@ OPTIONS = {
         "on_error", "retry",
     ),
     "DurableStream.create": (
-        "url", "content_type", "ttl_seconds", "expires_at", "body", "closed", "forked_from", "fork_offset",
-        "fork_sub_offset", "headers", "params", "timeout", "retry", "client",
+        "url", "content_type", "ttl_seconds", "expires_at", "retain_bytes", "retain_seconds", "body",
+        "closed", "forked_from", "fork_offset", "fork_sub_offset", "headers", "params", "timeout", "retry", "client",
     ),
     "DurableStream.close": ("self", "body", "content_type"),
     "DurableStream.append": ("self", "data", "seq", "producer"),

@@ -1,5 +1,6 @@
 """Handles and responses through the wire: what the closure cases do not cover."""
 
+import pickle
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -35,7 +36,35 @@ def test_head_tells_everything(shell: Any, any_url: str) -> None:
     found = shell.DurableStream.head(any_url)
     assert (found.exists, found.content_type, found.ttl_seconds) == (True, "text/plain", 3600)
     assert (found.expires_at, found.stream_closed) == (None, False)
+    assert (found.retain_bytes, found.retain_seconds, found.earliest_offset) == (None, None, None)
     assert shell.DurableStream.connect(any_url).content_type == "text/plain"
+
+
+def test_a_stream_keeps_what_it_was_created_to_keep_and_tells_where_it_begins(shell: Any, url: str) -> None:
+    """Rules X4, O4."""
+    limits = {"content_type": "text/plain", "retain_bytes": 100, "retain_seconds": 3600}
+    log = shell.DurableStream.create(url, **limits)
+    found = log.head()
+    assert (found.retain_bytes, found.retain_seconds) == (100, 3600)
+    assert found.earliest_offset == found.offset
+    for number in range(10):
+        log.append(f"{number:050}")
+    deadline_s = time.monotonic() + 20
+    while (begins := log.head().earliest_offset) == found.earliest_offset:
+        assert time.monotonic() < deadline_s, "nothing was let go of"
+        time.sleep(0.05)
+    with pytest.raises(StreamGoneError, match=begins) as gone:
+        shell.stream(url, offset=found.offset, live=False)
+    assert (gone.value.code, gone.value.earliest_offset) == ("OFFSET_GONE", begins)
+    assert pickle.loads(pickle.dumps(gone.value)).earliest_offset == begins
+    kept = shell.stream(url, offset=begins, live=False).read_text()
+    assert len(kept) >= 100
+    assert kept.endswith(f"{9:050}")
+    shell.DurableStream.create(url, **limits)
+    with pytest.raises(StreamExistsError):
+        shell.DurableStream.create(url, content_type="text/plain", retain_bytes=200)
+    with pytest.raises(BadRequestError, match="Stream-Retain-Seconds is at least 1"):
+        shell.DurableStream.create(f"{url}-none", retain_seconds=0)
 
 
 def test_a_stream_that_is_not_there_is_told_with_its_path(shell: Any, any_url: str) -> None:

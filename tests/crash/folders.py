@@ -22,10 +22,11 @@ def facts_of(kept: Kept) -> tuple[object, ...]:
     """What must survive of a stream."""
     stream = kept.stream
     producers = dict(stream.producers or {})
-    content = kept.fetch(0, kept.tail)
+    content = kept.fetch(stream.start, kept.tail)
     listed = stream.staged.parts if stream.staged is not None else {}
     parts = {id: kept.staged[part.number][:] for id, part in listed.items()}
-    return content, stream.tail, stream.closed, stream.closed_by, producers, stream.fork_count, parts
+    extent = stream.start, stream.tail
+    return content, extent, stream.closed, stream.closed_by, producers, stream.fork_count, parts
 
 
 class Opened:

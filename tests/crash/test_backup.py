@@ -13,18 +13,24 @@ from typing import Any
 
 import pytest
 
+from millstream.protocol.parts import Commit, Stage
 from millstream.protocol.producers import Stamp
+from millstream.protocol.reads import OffsetGone
+from millstream.protocol.retention import Retention
 from millstream.protocol.streams import Duplicate
 from millstream.store.base import StoreError
 from millstream.store.log import backup
 from millstream.store.log.archives import new_archive
 from millstream.store.log.backup import back_up, restore
 from millstream.store.log.backup_links import LINKS, link
+from millstream.store.log.check import verify
 from millstream.store.log.guard import Guard
+from millstream.store.log.layout import LEAST_BYTES
 
-from .folders import NOW_MS, opened
+from .folders import NOW_MS, Opened, opened
 from .ledger import Appender, Founder, Ledger, Producer
 from .processes import Client, free_port, port_of, serving
+from .test_trimming import KEPT, LIMITED, PIECE, grow, read, room
 
 BACKUPS = 3
 
@@ -105,6 +111,45 @@ def test_a_backup_of_a_folder_that_nobody_serves(tmp_path: Path) -> None:
         assert isinstance(folder.append("/a", b" and logged", Stamp(b"p", 0, 1)), Duplicate)
     with opened(tmp_path / "data") as folder:
         assert folder.state() == expected
+
+
+def test_what_a_stream_let_go_of_stays_gone_and_staged_parts_stay_staged(tmp_path: Path) -> None:
+    """Rules X3, X4: removed chunk files, some that a fork holds on to, parts in files and in the log."""
+    with opened(tmp_path / "data") as folder:
+        folder.create("/old", retention=LIMITED)
+        folder.append("/old", bytes(PIECE))
+        folder.create("/fork", forked_from="/old", retention=Retention(bytes=2**40))
+        folder.create("/trimmed", retention=LIMITED)
+        grow(folder, "/old", 60)
+        grow(folder, "/trimmed", 60)
+        folder.create("/parts")
+        folder.append("/parts", b"visible, ")
+        assert isinstance(folder.stage("/parts", "1", b"staged, "), Stage)
+        folder.checkpoint()
+        assert isinstance(folder.stage("/parts", "2", b"staged in the log"), Stage)
+        starts = starts_of(folder)
+        assert starts["/trimmed"] > LEAST_BYTES, "whole files are gone"
+        assert starts["/fork"] == 0
+        expected = folder.state()
+        done("backup", tmp_path / "data", "--to", tmp_path / "copy.tar")
+        assert folder.state() == expected
+        grow(folder, "/trimmed", 60)  # and what was linked for the backup goes, too
+        assert room(tmp_path / "data") < 6 * KEPT
+    done("restore", tmp_path / "copy.tar", "--to", tmp_path / "restored")
+    assert "is sound" in done("check", tmp_path / "restored")
+    with opened(tmp_path / "restored") as folder:
+        assert folder.state() == expected
+        assert starts_of(folder) == starts
+        assert isinstance(read(folder, "/trimmed", 0), OffsetGone)
+        assert isinstance(folder.commit("/parts", "1", "2"), Commit)
+        assert read(folder, "/parts").data == b"visible, staged, staged in the log"
+        grow(folder, "/trimmed", 20)
+        assert starts_of(folder)["/trimmed"] > starts["/trimmed"]
+    assert verify(tmp_path / "restored").is_sound
+
+
+def starts_of(folder: Opened) -> dict[str, int]:
+    return {stream.name: stream.start for stream in folder.store.listing("", None, "", 1000, 0).streams}
 
 
 def test_files_of_any_kind_are_copied(tmp_path: Path) -> None:

@@ -18,6 +18,16 @@ Ttl = Annotated[
 ExpiresAt = Annotated[
     str | None, typer.Option(help="When it goes: 2030-01-01T00:00:00Z for example.", metavar="TIME")
 ]
+RetainBytes = Annotated[
+    int | None,
+    typer.Option(
+        min=1, help="How many of its newest bytes it keeps at least; older ones may go.", metavar="BYTES"
+    ),
+]
+RetainSeconds = Annotated[
+    int | None,
+    typer.Option(min=1, help="For how long it keeps what was written at least.", metavar="SECONDS"),
+]
 
 
 def create(
@@ -31,6 +41,8 @@ def create(
     ] = None,
     ttl: Ttl = None,
     expires_at: ExpiresAt = None,
+    retain_bytes: RetainBytes = None,
+    retain_seconds: RetainSeconds = None,
     url: Url = DEFAULT_URL,
     token: Token = None,
 ) -> None:
@@ -46,6 +58,8 @@ def create(
         content_type="application/json" if json else content_type or DEFAULT_TYPE.decode(),
         ttl_seconds=ttl,
         expires_at=expires_at,
+        retain_bytes=retain_bytes,
+        retain_seconds=retain_seconds,
         headers=server.headers,
         retry=QUICK,
     )

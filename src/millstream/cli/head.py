@@ -4,6 +4,7 @@ from millstream.cli import targets
 from millstream.cli.output import Output
 from millstream.cli.targets import DEFAULT_URL, Stream, Token, Url
 from millstream.cli.terminals import inert_line
+from millstream.client.models import HeadResult
 
 
 def head(stream: Stream, url: Url = DEFAULT_URL, token: Token = None) -> None:
@@ -17,6 +18,9 @@ def head(stream: Stream, url: Url = DEFAULT_URL, token: Token = None) -> None:
         "closed": found.stream_closed,
         "ttlSeconds": found.ttl_seconds,
         "expiresAt": found.expires_at,
+        "retainBytes": found.retain_bytes,
+        "retainSeconds": found.retain_seconds,
+        "earliestOffset": found.earliest_offset,
     }
     output = Output()
     if not output.is_terminal:
@@ -29,7 +33,18 @@ def head(stream: Stream, url: Url = DEFAULT_URL, token: Token = None) -> None:
         "state": "closed" if found.stream_closed else "open",
         "ttl": f"{found.ttl_seconds} s" if found.ttl_seconds is not None else None,
         "expires": found.expires_at,
+        "keeps": _kept(found),
+        "begins at": found.earliest_offset,
     }
     for name, value in rows.items():
         if value is not None:
             output.line(f"{output.styled(f'{name:13}', 'dim')} {inert_line(str(value))}")
+
+
+def _kept(found: HeadResult) -> str | None:
+    limits = []
+    if found.retain_bytes is not None:
+        limits.append(f"the newest {found.retain_bytes} bytes")
+    if found.retain_seconds is not None:
+        limits.append(f"the last {found.retain_seconds} s")
+    return ", ".join(limits) or None

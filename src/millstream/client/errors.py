@@ -2,7 +2,7 @@
 
     MillstreamError
     |-- StreamNotFoundError       404   there is no such stream
-    |-- StreamGoneError           410   deleted but still forked, or an offset no longer kept
+    |-- StreamGoneError           410   deleted but still forked, or an offset not kept: `earliest_offset`
     |-- StreamExistsError         409   PUT: the path is taken by another configuration
     |-- StreamClosedError         409   append to a closed stream; `final_offset`
     |-- SequenceConflictError     409   `Stream-Seq` did not rise
@@ -82,9 +82,33 @@ class StreamGoneError(MillstreamError):
     ... except StreamGoneError as error:
     ...     error.status
     410
+
+    In the second case `earliest_offset` is where the stream begins by now, otherwise it is None.
+
+    >>> short = DurableStream.create(f"{url}/short", content_type="text/plain", retain_bytes=100)
+    >>> appended = [short.append("x" * 50) for _ in range(10)]
+    >>> first = short.head().earliest_offset
+    >>> while short.head().earliest_offset == first:  # what is too old goes within seconds
+    ...     time.sleep(0.1)
+    >>> try:
+    ...     short.stream(offset=first)
+    ... except StreamGoneError as error:
+    ...     error.code, error.earliest_offset
+    ('OFFSET_GONE', '0000000000000000_0000000000000400')
     """
 
     default_code, default_status = "GONE", 410
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        url: str | None = None,
+        code: str | None = None,
+        earliest_offset: str | None = None,
+    ) -> None:
+        super().__init__(message, url=url, code=code)
+        self.earliest_offset = earliest_offset
 
 
 class StreamExistsError(MillstreamError):

@@ -170,7 +170,9 @@ def refusal(endpoint: Endpoint, ask: Ask, answer: Answer, terms: Terms) -> error
         case 409:
             return _conflict(url, ask, answer, problem, because)
         case 410:
-            return errors.StreamGoneError(f"No longer there{because}", url=url, code=code)
+            earliest = _text(found, headers.STREAM_EARLIEST_OFFSET)
+            message = f"No longer there{because}"
+            return errors.StreamGoneError(message, url=url, code=code, earliest_offset=earliest)
         case 413:
             message = f"The append is too large for the server{because}"
             return errors.PayloadTooLargeError(message, url=url, code=code)

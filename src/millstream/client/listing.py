@@ -29,6 +29,8 @@ class Listed(msgspec.Struct, frozen=True, rename="camel"):
     created_ms: int | None = None
     ttl_seconds: int | None = None
     expires_ms: int | None = None
+    retain_bytes: int | None = None
+    retain_seconds: int | None = None
     forked_from: str | None = None
 
 

@@ -56,6 +56,9 @@ class HeadResult(msgspec.Struct, frozen=True):
     ('application/json', False)
     >>> "parts" in log.head().extensions
     True
+
+    `retain_bytes` and `retain_seconds` are the limits of what it keeps, `earliest_offset` is where the
+    oldest that it still has begins; all are None for a stream that keeps everything.
     """
 
     content_type: str | None = None
@@ -67,6 +70,9 @@ class HeadResult(msgspec.Struct, frozen=True):
     stream_closed: bool = False
     exists: Literal[True] = True
     extensions: tuple[str, ...] = ()
+    retain_bytes: int | None = None
+    retain_seconds: int | None = None
+    earliest_offset: str | None = None
 
 
 class JsonBatch(msgspec.Struct, Generic[T], frozen=True):

@@ -121,6 +121,8 @@ class DurableStream:
         content_type: str | None = None,
         ttl_seconds: int | None = None,
         expires_at: str | None = None,
+        retain_bytes: int | None = None,
+        retain_seconds: int | None = None,
         body: Any = None,
         closed: bool = False,
         forked_from: str | None = None,
@@ -135,7 +137,8 @@ class DurableStream:
         """Create a stream; one that is there with the same configuration is fine too.
 
         `body` is its first content; on a JSON stream a list holds its messages. With `closed` that is
-        all it will ever hold.
+        all it will ever hold. With `retain_bytes` or `retain_seconds` it lets go of its oldest content, but
+        keeps at least so much of the newest.
         """
         handle = cls(
             url,
@@ -152,6 +155,8 @@ class DurableStream:
             content_type=content_type,
             ttl_seconds=ttl_seconds,
             expires_at=expires_at,
+            retain_bytes=retain_bytes,
+            retain_seconds=retain_seconds,
             body=body,
             closed=closed,
             forked_from=forked_from,

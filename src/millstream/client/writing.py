@@ -28,6 +28,8 @@ def create(
     content_type: str | None = None,
     ttl_seconds: int | None = None,
     expires_at: str | None = None,
+    retain_bytes: int | None = None,
+    retain_seconds: int | None = None,
     body: Any = None,
     closed: bool = False,
     forked_from: str | None = None,
@@ -42,6 +44,10 @@ def create(
         fields[headers.STREAM_TTL] = b"%d" % ttl_seconds
     if expires_at is not None:
         fields[headers.STREAM_EXPIRES_AT] = expires_at.encode("latin-1")
+    if retain_bytes is not None:
+        fields[headers.STREAM_RETAIN_BYTES] = b"%d" % retain_bytes
+    if retain_seconds is not None:
+        fields[headers.STREAM_RETAIN_SECONDS] = b"%d" % retain_seconds
     if closed:
         fields[headers.STREAM_CLOSED] = _TRUE
     if forked_from is not None:
@@ -61,6 +67,8 @@ def create(
         offset=text(answer, headers.STREAM_NEXT_OFFSET),
         ttl_seconds=ttl_seconds,
         expires_at=expires_at,
+        retain_bytes=retain_bytes,
+        retain_seconds=retain_seconds,
         stream_closed=flag(answer, headers.STREAM_CLOSED),
     )
 
@@ -71,17 +79,23 @@ def head(endpoint: Endpoint, terms: Terms) -> Plan[HeadResult]:
     answer = yield from exchange(endpoint, ask, terms, safe=True)
     if answer.status != 200:
         raise refusal(endpoint, ask, answer, terms)
-    has_ttl = headers.STREAM_TTL in answer.headers
     return HeadResult(
         content_type=text(answer, headers.CONTENT_TYPE),
         offset=text(answer, headers.STREAM_NEXT_OFFSET),
         etag=text(answer, b"etag"),
         cache_control=text(answer, b"cache-control"),
-        ttl_seconds=number(answer.headers, headers.STREAM_TTL, endpoint.url) if has_ttl else None,
+        ttl_seconds=_given_number(endpoint, answer, headers.STREAM_TTL),
         expires_at=text(answer, headers.STREAM_EXPIRES_AT),
+        retain_bytes=_given_number(endpoint, answer, headers.STREAM_RETAIN_BYTES),
+        retain_seconds=_given_number(endpoint, answer, headers.STREAM_RETAIN_SECONDS),
+        earliest_offset=text(answer, headers.STREAM_EARLIEST_OFFSET),
         stream_closed=flag(answer, headers.STREAM_CLOSED),
         extensions=_extensions(answer),
     )
+
+
+def _given_number(endpoint: Endpoint, answer: Answer, name: bytes) -> int | None:
+    return number(answer.headers, name, endpoint.url) if name in answer.headers else None
 
 
 def _extensions(answer: Answer) -> tuple[str, ...]:

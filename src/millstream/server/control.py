@@ -115,6 +115,8 @@ def _page(grant: Grant, page: Page) -> Reply:
             "createdMs": stream.created_ms,
             "ttlSeconds": stream.lifetime.ttl_s,
             "expiresMs": stream.deadline_ms,
+            "retainBytes": stream.retention.bytes,
+            "retainSeconds": stream.retention.seconds,
             "forkedFrom": stream.fork.source_name if stream.fork is not None else None,
         }
         for stream in page.streams

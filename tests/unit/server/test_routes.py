@@ -189,6 +189,8 @@ def test_a_listing_shows_what_there_is_page_by_page() -> None:
             "createdMs": bench.now_ms,
             "ttlSeconds": 60,
             "expiresMs": bench.now_ms + 60_000,
+            "retainBytes": None,
+            "retainSeconds": None,
             "forkedFrom": None,
         }
     ]

@@ -64,14 +64,19 @@ def same_rows(size: Size) -> Iterator[tuple[str, str]]:
         yield server.url, folder
 
 
-def streams(spark: SparkSession, url: str) -> DataFrame:
-    """Only the column that files have, too."""
+def streams(spark: SparkSession, url: str, schema: str) -> DataFrame:
+    """Only the columns that files have, too."""
     reader = spark.read.format("durable-streams").option("url", url).option("pattern", "bench/*")
-    return reader.schema("value string").load()
+    return reader.schema(schema).load()
 
 
 def parsed_streams(spark: SparkSession, url: str, folder: str) -> DataFrame:
-    return streams(spark, url).select(f.from_json("value", SCHEMA).alias("row")).select("row.*")
+    return streams(spark, url, SCHEMA)
+
+
+def from_json_streams(spark: SparkSession, url: str, folder: str) -> DataFrame:
+    text = streams(spark, url, "value string")
+    return text.select(f.from_json("value", SCHEMA).alias("row")).select("row.*")
 
 
 def parsed_files(spark: SparkSession, url: str, folder: str) -> DataFrame:
@@ -79,7 +84,7 @@ def parsed_files(spark: SparkSession, url: str, folder: str) -> DataFrame:
 
 
 def raw_streams(spark: SparkSession, url: str, folder: str) -> DataFrame:
-    return streams(spark, url).select(f.length("value").alias("n"), "value")
+    return streams(spark, url, "value string").select(f.length("value").alias("n"), "value")
 
 
 def raw_files(spark: SparkSession, url: str, folder: str) -> DataFrame:
@@ -89,6 +94,7 @@ def raw_files(spark: SparkSession, url: str, folder: str) -> DataFrame:
 Read = Callable[[SparkSession, str, str], DataFrame]
 PAIRS: dict[str, tuple[Read, Read]] = {
     "parsed": (parsed_streams, parsed_files),
+    "from_json": (from_json_streams, parsed_files),
     "raw": (raw_streams, raw_files),
 }
 

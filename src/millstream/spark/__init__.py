@@ -8,6 +8,8 @@
     splitting           pure: messages out of a JSON array that arrives in pieces
     answers, ranges     the executor's side: one answer, and exactly the rows of one range
     batches             rows as Arrow record batches
+    schemas             which columns there are, and which a user may ask for
+    fields, parsing     messages as typed columns: many at once, or one that is unusual
     readers, source     what Spark calls
 
     identities          pure: under which name a batch is written, so that a repeated one is recognised

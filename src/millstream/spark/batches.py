@@ -14,6 +14,8 @@ from pyarrow import compute
 
 from millstream.client import errors
 from millstream.protocol.content import Kind
+from millstream.spark.answers import Message
+from millstream.spark.fields import FieldParser, Fields
 from millstream.spark.ranges import Rows
 
 MAX_ROWS = 10_000
@@ -36,9 +38,12 @@ class End(msgspec.Struct, frozen=True):
     offset: str
 
 
-def record_batches(found: Iterable[Rows | End], schema: pyarrow.Schema) -> Iterator[pyarrow.RecordBatch]:
-    """Put rows into batches, with the columns that the schema names."""
-    batch = _Batch(schema)
+def record_batches(
+    found: Iterable[Rows | End], schema: pyarrow.Schema, fields: Fields | None = None
+) -> Iterator[pyarrow.RecordBatch]:
+    """Put rows into batches, with the columns that the schema names; `fields` are those of messages."""
+    parser = FieldParser(fields) if fields is not None else None
+    batch = _Batch(schema, parser)
     for one in found:
         if isinstance(one, End):
             batch.add_end(one)
@@ -49,13 +54,13 @@ def record_batches(found: Iterable[Rows | End], schema: pyarrow.Schema) -> Itera
             while at < len(one.values):
                 if batch.is_full:
                     yield batch.finish()
-                    batch = _Batch(schema)
+                    batch = _Batch(schema, parser)
                 end = min(len(one.values), at + MAX_ROWS - batch.rows)
                 batch.add(one, one.values[at:end], lengths[at:end], numbers[at:end])
                 at = end
         if batch.is_full:
             yield batch.finish()
-            batch = _Batch(schema)
+            batch = _Batch(schema, parser)
     if batch.rows:
         yield batch.finish()
 
@@ -63,8 +68,9 @@ def record_batches(found: Iterable[Rows | End], schema: pyarrow.Schema) -> Itera
 class _Batch:
     """The columns of one batch, segment by segment."""
 
-    def __init__(self, schema: pyarrow.Schema) -> None:
+    def __init__(self, schema: pyarrow.Schema, parser: FieldParser | None) -> None:
         self._schema = schema
+        self._parser = parser
         self._columns: dict[str, list[pyarrow.Array]] = {name: [] for name in schema.names}
         self.rows = 0
         self._bytes = 0
@@ -73,20 +79,24 @@ class _Batch:
     def is_full(self) -> bool:
         return self.rows >= MAX_ROWS or self._bytes >= MAX_BYTES
 
-    def add(self, rows: Rows, values: list[bytes], lengths: _Numbers, numbers: _Numbers) -> None:
+    def add(self, rows: Rows, values: list[Message], lengths: _Numbers, numbers: _Numbers) -> None:
         self.rows += len(values)
         self._bytes += int(lengths.sum())
         self._put("stream", lambda _: pyarrow.repeat(pyarrow.scalar(rows.stream), len(values)))
         self._put("offset", lambda _: _offsets(rows.prefix, numbers))
         self._put("value", lambda kind: _values(rows, values, lengths, kind))
         self._put("closed", lambda _: pyarrow.repeat(pyarrow.scalar(False), len(values)))
+        if self._parser is not None:
+            for name, column in _fields(self._parser, rows, values).items():
+                self._columns[name].append(column)
 
     def add_end(self, end: End) -> None:
         self.rows += 1
         self._put("stream", lambda _: pyarrow.array([end.stream]))
         self._put("offset", lambda _: pyarrow.array([end.offset]))
-        self._put("value", lambda kind: pyarrow.nulls(1, kind))
         self._put("closed", lambda _: pyarrow.array([True]))
+        for name in self._columns.keys() - {"stream", "offset", "closed"}:
+            self._put(name, lambda kind: pyarrow.nulls(1, kind))
 
     def _put(self, name: str, make: Callable[[pyarrow.DataType], pyarrow.Array]) -> None:
         if name in self._columns:
@@ -112,7 +122,7 @@ def _offsets(prefix: str, numbers: _Numbers) -> pyarrow.Array:
     return compute.binary_join_element_wise(prefix, digits, "")
 
 
-def _values(rows: Rows, values: list[bytes], lengths: _Numbers, kind: pyarrow.DataType) -> pyarrow.Array:
+def _values(rows: Rows, values: list[Message], lengths: _Numbers, kind: pyarrow.DataType) -> pyarrow.Array:
     if kind == pyarrow.binary():
         return _from_buffers(values, lengths, kind)
     if rows.kind is Kind.BINARY:
@@ -123,12 +133,20 @@ def _values(rows: Rows, values: list[bytes], lengths: _Numbers, kind: pyarrow.Da
     try:
         made.validate(full=True)
     except pyarrow.ArrowInvalid:  # text that was cut inside a character, or never was UTF-8
-        replaced = [value.decode(errors="replace") for value in values]
+        replaced = [bytes(value).decode(errors="replace") for value in values]
         return pyarrow.array(replaced, pyarrow.string())
     return made
 
 
-def _from_buffers(values: list[bytes], lengths: _Numbers, kind: pyarrow.DataType) -> pyarrow.Array:
+def _fields(parser: FieldParser, rows: Rows, values: list[Message]) -> dict[str, pyarrow.Array]:
+    if rows.kind is not Kind.JSON:
+        raise ValueTypeError(
+            f"{rows.stream} holds {rows.content_type}, which has no fields; read its column value"
+        )
+    return parser.columns(values, rows.stream)
+
+
+def _from_buffers(values: list[Message], lengths: _Numbers, kind: pyarrow.DataType) -> pyarrow.Array:
     ends = numpy.zeros(len(values) + 1, numpy.int32)
     numpy.cumsum(lengths, out=ends[1:])
     buffers = [None, pyarrow.py_buffer(ends), pyarrow.py_buffer(b"".join(values))]

@@ -10,7 +10,7 @@ from collections.abc import Generator
 import msgspec
 
 from millstream.protocol.content import Kind
-from millstream.spark.answers import Portion, Told, read_answer
+from millstream.spark.answers import Message, Portion, Told, read_answer
 from millstream.spark.lookups import Server
 from millstream.spark.offsets import Position, byte_count
 from millstream.spark.planning import Range
@@ -36,7 +36,7 @@ class Budget(msgspec.Struct, frozen=True):
             None if self.rows is None else self.rows - rows, None if self.size is None else self.size - size
         )
 
-    def fitting(self, values: list[bytes]) -> int:
+    def fitting(self, values: list[Message]) -> int:
         """Say how many messages fit."""
         most = len(values) if self.rows is None else min(len(values), self.rows)
         if self.size is None:

@@ -119,6 +119,18 @@ class SourceOptions(ServerOptions):
         "The type of the column `value`.",
         shown="`string` if all streams are text or JSON",
     )
+    mode: str = _option(
+        values.choice("permissive", "failfast"),
+        "What to do with a message that does not fit the schema: give null for what does not, or fail.",
+        default="permissive",
+        shown="permissive",
+    )
+    column_name_of_corrupt_record: str = _option(
+        values.text,
+        "A string column of this name, where the schema has it, holds the text of such messages.",
+        default="_corrupt_record",
+        shown="_corrupt_record",
+    )
     include_closed: bool = _option(
         values.flag,
         "Add a column `closed`, and one last row, with a null value, for each stream that ends.",

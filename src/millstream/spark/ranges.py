@@ -16,7 +16,7 @@ import msgspec
 
 from millstream.client import errors
 from millstream.protocol.content import Kind
-from millstream.spark.answers import Portion, first_units, read_answer, units
+from millstream.spark.answers import Message, Portion, first_units, read_answer, units
 from millstream.spark.lookups import Server
 from millstream.spark.offsets import byte_count, bytes_between
 from millstream.spark.planning import Range
@@ -33,7 +33,7 @@ class Rows(msgspec.Struct, frozen=True, gc=False):
     stream: str
     kind: Kind
     content_type: str
-    values: list[bytes]
+    values: list[Message]
     prefix: str
     before: int
     gap: int
@@ -102,7 +102,7 @@ class _Numbering:
         else:
             self._prefix, self._number = f"{one.start.offset}+", one.start.skip
 
-    def rows(self, portion: Portion, values: list[bytes]) -> Rows:
+    def rows(self, portion: Portion, values: list[Message]) -> Rows:
         is_json = portion.kind is Kind.JSON
         gap = 1 if is_json and self._by_bytes else 0  # each message is stored with a comma
         counts_rows = is_json and not self._by_bytes
@@ -127,10 +127,11 @@ class _Cutter:
         self.held = b""
         self.last = Portion(Kind.BINARY, "", [])
 
-    def feed(self, portion: Portion) -> list[bytes]:
+    def feed(self, portion: Portion) -> list[Message]:
         self.last = portion
         data = b"".join([self.held, *portion.values])
-        rows, at = [], 0
+        rows: list[Message] = []
+        at = 0
         while len(data) - at > ROW_BYTES:
             end = at + ROW_BYTES
             if portion.kind is Kind.TEXT:

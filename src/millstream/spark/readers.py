@@ -29,6 +29,7 @@ from millstream.spark.offsets import Positions
 from millstream.spark.options import OptionError, SourceOptions
 from millstream.spark.planning import Partition, Range
 from millstream.spark.ranges import RangeError, Rows
+from millstream.spark.schemas import fields_of
 
 _log = logging.getLogger(__name__)
 
@@ -69,7 +70,8 @@ class _Reading:
         if not isinstance(partition, StreamPartition):
             return iter(())
         found = (rows for one in partition.ranges for rows in self._range(one))
-        return record_batches(found, to_arrow_schema(self.schema))
+        fields = fields_of(self.options, self.schema)
+        return record_batches(found, to_arrow_schema(self.schema), fields)
 
     def _range(self, one: Range) -> Iterator[Rows | End]:
         try:

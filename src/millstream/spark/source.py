@@ -7,21 +7,18 @@ frame.writeStream.format("durable-streams").option("url", ...).option("stream", 
 """
 
 from pyspark.sql.datasource import DataSource
-from pyspark.sql.types import BinaryType, BooleanType, DataType, StringType, StructField, StructType
+from pyspark.sql.types import BinaryType, StringType, StructType
 
 from millstream.protocol.content import Kind
 from millstream.spark.columns import columns_of
 from millstream.spark.following import Follower
 from millstream.spark.lookups import Server
-from millstream.spark.options import OptionError, SourceOptions, sink_options, source_options
+from millstream.spark.options import SourceOptions, sink_options, source_options
 from millstream.spark.readers import BatchReader, StreamReader
+from millstream.spark.schemas import checked, own_columns
 from millstream.spark.sink import BatchWriter, StreamWriter
 
 NAME = "durable-streams"
-
-
-class SchemaError(ValueError):
-    """The schema that was asked for is not one that this source can give."""
 
 
 class OutputModeError(ValueError):
@@ -40,17 +37,17 @@ class DurableStreamsSource(DataSource):
         """Give the columns; the type of `value` follows from what the streams hold now."""
         options = source_options(self.options)
         value_type = options.value_type or _value_type(options)
-        return _columns(options, BinaryType() if value_type == "binary" else StringType())
+        return own_columns(options, BinaryType() if value_type == "binary" else StringType())
 
     def reader(self, schema: StructType) -> BatchReader:
         """Make what reads a batch."""
         options = source_options(self.options, streaming=False)
-        return BatchReader(options, _checked(options, schema))
+        return BatchReader(options, checked(options, schema))
 
     def streamReader(self, schema: StructType) -> StreamReader:
         """Make what follows streams."""
         options = source_options(self.options, streaming=True)
-        return StreamReader(options, _checked(options, schema))
+        return StreamReader(options, checked(options, schema))
 
     def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
         """Make what writes a table."""
@@ -70,40 +67,6 @@ class DurableStreamsSource(DataSource):
         return StreamWriter(options, columns_of(schema, options))
 
 
-def _columns(options: SourceOptions, value: DataType) -> StructType:
-    columns = [
-        StructField("stream", StringType(), nullable=False),
-        StructField("offset", StringType(), nullable=False),
-        StructField("value", value, nullable=options.include_closed),
-    ]
-    if options.include_closed:
-        columns.append(StructField("closed", BooleanType(), nullable=False))
-    return StructType(columns)
-
-
 def _value_type(options: SourceOptions) -> str:
     found = Follower(options, Server(options)).look()
     return "binary" if any(stream.kind is Kind.BINARY for stream in found.values()) else "string"
-
-
-def _checked(options: SourceOptions, schema: StructType) -> StructType:
-    """Take a user's own schema, if it picks from the columns that there are."""
-    allowed: dict[str, tuple[DataType, ...]] = {
-        "stream": (StringType(),),
-        "offset": (StringType(),),
-        "value": (StringType(), BinaryType()),
-    }
-    if options.include_closed:
-        allowed["closed"] = (BooleanType(),)
-    for field in schema.fields:
-        if field.name == "closed" and not options.include_closed:
-            raise OptionError("includeClosed", "is needed for the column closed; set it to true")
-        if field.name not in allowed:
-            raise SchemaError(f"there is no column {field.name!r}; there are {', '.join(allowed)}")
-        if field.dataType not in allowed[field.name]:
-            wanted = " or ".join(kind.simpleString() for kind in allowed[field.name])
-            raise SchemaError(
-                f"the column {field.name} is {wanted}, not {field.dataType.simpleString()}; "
-                "parse it afterwards, for instance with from_json"
-            )
-    return schema

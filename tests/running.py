@@ -74,14 +74,14 @@ class Server:
         self._process.send_signal(number)
         self._told_to_stop |= number in (signal.SIGTERM, signal.SIGINT)
 
-    def wait_until(self, is_ready: Callable[[], bool]) -> None:
+    def wait_until(self, is_ready: Callable[[], bool], timeout_s: float = START_TIMEOUT_S) -> None:
         """Block until the server is ready; fail at once when it dies, and at the deadline."""
-        deadline = time.monotonic() + START_TIMEOUT_S
+        deadline = time.monotonic() + timeout_s
         while not is_ready():
             if self.exit_code is not None:
                 raise self.failed(f"ended with {self.exit_code} before it was ready")
             if time.monotonic() > deadline:
-                raise self.failed(f"was not ready within {START_TIMEOUT_S:g} s")
+                raise self.failed(f"was not ready within {timeout_s:g} s")
             time.sleep(POLL_S)
 
     def stop(self) -> int:
@@ -191,12 +191,12 @@ def announced(server: Server) -> None:
     server.wait_until(is_ready)
 
 
-def listening_on(port: int) -> Callable[[Server], None]:
+def listening_on(port: int, timeout_s: float = START_TIMEOUT_S) -> Callable[[Server], None]:
     """Wait until something accepts connections on `port`."""
 
     def wait(server: Server) -> None:
         server.url = f"http://127.0.0.1:{port}"
-        server.wait_until(lambda: _accepts(port))
+        server.wait_until(lambda: _accepts(port), timeout_s)
 
     return wait
 

@@ -113,14 +113,37 @@ def _races(scratch: Path, scale: float) -> str:
 
 def _spark(kind: str, kills: int) -> Callable[[Path, float], str]:
     def ordeal(scratch: Path, scale: float) -> str:
-        if shutil.which("java") is None:
-            return "skipped: Spark needs Java"
         from spark.sink import kills as loops
 
         loop = {"drivers": loops.kill_drivers, "executors": loops.kill_executors}[kind]
         return loop(scratch, max(1, round(kills * scale)), progress=True)
 
     return ordeal
+
+
+def _big_stream(scratch: Path, scale: float) -> str:
+    from big.streams import append_and_read
+
+    return append_and_read(scratch, round(5 * 2**30 * scale), progress=True)
+
+
+def _big_archive(scratch: Path, scale: float) -> str:
+    from big.archives import archive
+
+    return archive(scratch, round(5 * 2**30 * scale), progress=True)
+
+
+def _spark_cluster(scratch: Path, _: float) -> str:
+    from spark.elsewhere.places import on_a_cluster
+
+    return on_a_cluster(scratch)
+
+
+def _with_java(ordeal: Callable[[Path, float], str]) -> Callable[[Path, float], str]:
+    def checked(scratch: Path, scale: float) -> str:
+        return ordeal(scratch, scale) if shutil.which("java") else "skipped: Spark needs Java"
+
+    return checked
 
 
 def _tests(*files: str) -> Callable[[Path, float], str]:
@@ -145,10 +168,13 @@ ORDEALS: dict[str, Callable[[Path, float], str]] = {
     "races": _races,
     "histories": _histories,
     "kills": _kills,
+    "big-stream": _big_stream,
+    "big-archive": _with_java(_big_archive),
     "power-ext4": _power("ext4", 500),
     "power-xfs": _power("xfs", 100),
-    "spark-drivers": _spark("drivers", 50),
-    "spark-executors": _spark("executors", 20),
+    "spark-cluster": _with_java(_spark_cluster),
+    "spark-drivers": _with_java(_spark("drivers", 50)),
+    "spark-executors": _with_java(_spark("executors", 20)),
 }
 
 

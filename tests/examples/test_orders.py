@@ -1,0 +1,86 @@
+"""The shop's day through Spark gives what plain Python gives."""
+
+import json
+import shutil
+import subprocess
+import sys
+from collections import Counter
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow.dataset
+import pytest
+
+from examples.conftest import EXAMPLES, run
+from millstream import stream
+from running import Server, millstream
+
+ORDERS = 1200
+RUN_TIMEOUT_S = 400
+
+pytestmark = [
+    pytest.mark.skipif(shutil.which("java") is None, reason="Spark needs Java: openjdk-17-jre-headless"),
+    pytest.mark.timeout(RUN_TIMEOUT_S + 60),
+]
+
+
+def events(server: Server, name: str) -> list[dict[str, Any]]:
+    with stream(f"{server.url}/shop/{name}") as response:
+        return list(response.iter_json())
+
+
+def sold(
+    orders: list[dict[str, Any]], payments: list[dict[str, Any]]
+) -> dict[str, tuple[str, datetime, int]]:
+    """Country, time of payment and price of every order that was paid within a quarter of an hour."""
+    ordered = {order["order"]: order for order in orders}
+    found = {}
+    for payment in payments:
+        order, at = ordered[payment["order"]], datetime.fromisoformat(payment["at"])
+        if at - datetime.fromisoformat(order["at"]) <= timedelta(minutes=15):
+            found[payment["order"]] = (order["country"], at, payment["cents"])
+    return found
+
+
+def test_the_archive_and_the_revenue_are_what_plain_python_computes(tmp_path: Path) -> None:
+    with millstream() as server:
+        run("orders/generate.py", server.url, str(ORDERS), "7")
+        command = [sys.executable, str(EXAMPLES / "orders" / "pipeline.py"), server.url, str(tmp_path)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=RUN_TIMEOUT_S, check=False)
+        assert done.returncode == 0, done.stderr
+        expected = sold(events(server, "orders"), events(server, "payments"))
+        assert done.stdout == f"{len(expected)} sales archived, shop/revenue is complete\n"
+        revenue = events(server, "revenue")  # live: it returns because the stream has ended
+    assert 0 < len(expected) < ORDERS
+
+    archived = pyarrow.dataset.dataset(tmp_path / "sales", partitioning="hive").to_table().to_pylist()
+    assert len(archived) == len(expected)
+    assert {row["order"]: row["cents"] for row in archived} == {
+        order: cents for order, (_, _, cents) in expected.items()
+    }
+
+    orders: Counter[tuple[datetime, str]] = Counter()
+    cents: Counter[tuple[datetime, str]] = Counter()
+    for country, at, price in expected.values():
+        window = (at.replace(minute=0, second=0), country)
+        orders[window] += 1
+        cents[window] += price
+    assert len(revenue) == len(orders)
+    assert {
+        (datetime.fromisoformat(row["hour"]), row["country"]): (row["orders"], row["cents"])
+        for row in revenue
+    } == {window: (orders[window], cents[window]) for window in orders}
+
+
+def test_the_same_seed_makes_the_same_day() -> None:
+    script = (
+        f"import sys, json; sys.path.insert(0, {str(EXAMPLES / 'orders')!r}); import generate;"
+        "print(json.dumps([generate.generate(50, 3), generate.generate(50, 4)]))"
+    )
+    first, second = (
+        json.loads(subprocess.run([sys.executable, "-c", script], capture_output=True, check=True).stdout)
+        for _ in range(2)
+    )
+    assert first == second
+    assert first[0] != first[1]

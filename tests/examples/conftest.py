@@ -1,16 +1,28 @@
 """A server for the examples, and a way to run one as a user would."""
 
+import os
+import shutil
 import subprocess
 import sys
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from running import Server, millstream
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
+SPARK_TIMEOUT_S = 400
+SPARK_ENVIRONMENT = {
+    "PYSPARK_PYTHON": sys.executable,
+    "JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1",  # these jobs end before better code would pay
+}
+
+needs_java = pytest.mark.skipif(
+    shutil.which("java") is None, reason="Spark needs Java: apt-get install openjdk-17-jre-headless"
+)
 
 
 @pytest.fixture(scope="package")
@@ -36,3 +48,19 @@ def run(name: str, *arguments: str) -> str:
     assert process.returncode == 0, problems
     assert problems == ""
     return out
+
+
+def run_spark(command: list[str], **options: Any) -> str:
+    """Run a command that starts Spark, which says much on stderr; give what it printed."""
+    environment = {**os.environ, **SPARK_ENVIRONMENT, **options.pop("environment", {})}
+    done = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        timeout=SPARK_TIMEOUT_S,
+        env=environment,
+        check=False,
+        **options,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout

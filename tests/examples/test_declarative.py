@@ -1,9 +1,6 @@
 """The declarative pipeline, run twice as a user runs it: the second run takes what is new, once."""
 
-import os
 import shutil
-import subprocess
-import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -12,21 +9,13 @@ import pyarrow.parquet
 import pyspark
 import pytest
 
-from examples.conftest import EXAMPLES, run
+from examples.conftest import EXAMPLES, SPARK_TIMEOUT_S, needs_java, run, run_spark
 from millstream import stream
 from running import Server
 
 SPARK_PIPELINES = Path(pyspark.__file__).parent / "bin" / "spark-pipelines"
-RUN_TIMEOUT_S = 400
-ENVIRONMENT = {
-    "PYSPARK_PYTHON": sys.executable,
-    "SPARK_TESTING": "0",  # set at all, it makes Spark take a free port instead of 15002
-}
 
-pytestmark = [
-    pytest.mark.skipif(shutil.which("java") is None, reason="Spark needs Java: openjdk-17-jre-headless"),
-    pytest.mark.timeout(2 * RUN_TIMEOUT_S + 60),
-]
+pytestmark = [needs_java, pytest.mark.timeout(2 * SPARK_TIMEOUT_S + 60)]
 
 Reading = tuple[str, datetime, float]
 
@@ -44,18 +33,10 @@ def project(tmp_path: Path) -> Path:
 
 
 def spark_pipelines(project: Path, server: Server) -> None:
-    done = subprocess.run(
-        [str(SPARK_PIPELINES), "--conf", "spark.sql.catalogImplementation=hive", "run"],
-        cwd=project,
-        env={**os.environ, **ENVIRONMENT, "MILLSTREAM_URL": server.url},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=RUN_TIMEOUT_S,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout
-    assert "Run is COMPLETED" in done.stdout
+    command = [str(SPARK_PIPELINES), "--conf", "spark.sql.catalogImplementation=hive", "run"]
+    # SPARK_TESTING, set at all, makes Spark take a free port instead of 15002.
+    environment = {"MILLSTREAM_URL": server.url, "SPARK_TESTING": "0"}
+    run_spark(command, cwd=project, environment=environment)
 
 
 def rows(project: Path, table: str) -> list[dict[str, Any]]:

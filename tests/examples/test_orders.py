@@ -1,7 +1,6 @@
 """The shop's day through Spark gives what plain Python gives."""
 
 import json
-import shutil
 import subprocess
 import sys
 from collections import Counter
@@ -12,17 +11,13 @@ from typing import Any
 import pyarrow.dataset
 import pytest
 
-from examples.conftest import EXAMPLES, run
+from examples.conftest import EXAMPLES, SPARK_TIMEOUT_S, needs_java, run, run_spark
 from millstream import stream
 from running import Server, millstream
 
 ORDERS = 1200
-RUN_TIMEOUT_S = 400
 
-pytestmark = [
-    pytest.mark.skipif(shutil.which("java") is None, reason="Spark needs Java: openjdk-17-jre-headless"),
-    pytest.mark.timeout(RUN_TIMEOUT_S + 60),
-]
+pytestmark = [needs_java, pytest.mark.timeout(SPARK_TIMEOUT_S + 60)]
 
 
 def events(server: Server, name: str) -> list[dict[str, Any]]:
@@ -47,10 +42,9 @@ def test_the_archive_and_the_revenue_are_what_plain_python_computes(tmp_path: Pa
     with millstream() as server:
         run("orders/generate.py", server.url, str(ORDERS), "7")
         command = [sys.executable, str(EXAMPLES / "orders" / "pipeline.py"), server.url, str(tmp_path)]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=RUN_TIMEOUT_S, check=False)
-        assert done.returncode == 0, done.stderr
+        printed = run_spark(command)
         expected = sold(events(server, "orders"), events(server, "payments"))
-        assert done.stdout == f"{len(expected)} sales archived, shop/revenue is complete\n"
+        assert printed == f"{len(expected)} sales archived, shop/revenue is complete\n"
         revenue = events(server, "revenue")  # live: it returns because the stream has ended
     assert 0 < len(expected) < ORDERS
 

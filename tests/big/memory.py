@@ -27,7 +27,7 @@ class Peaks:
 
 @contextmanager
 def watching(server: int, spark_driver: int | None = None) -> Iterator[Peaks]:
-    """Sample until the block ends: the `server`; below a driver the `jvm`, and all `python` together."""
+    """Sample until the block ends: the `server`; below a driver the largest `jvm` and `python`."""
     peaks, stopped = Peaks(), threading.Event()
     peaks.see(_sample(server, spark_driver))
 
@@ -60,5 +60,5 @@ def _sample(server: int, spark_driver: int | None) -> dict[str, int]:
         size, command = sizes[pid]
         if pid != server and ("java" in command or "python" in command):
             name = "jvm" if "java" in command else "python"
-            found[name] = found.get(name, 0) + size
+            found[name] = max(size, found.get(name, 0))
     return found

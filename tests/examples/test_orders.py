@@ -1,23 +1,27 @@
 """The shop's day through Spark gives what plain Python gives."""
 
 import json
+import os
+import signal
 import subprocess
 import sys
+import time
 from collections import Counter
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
-import pyarrow.dataset
+import pyarrow.parquet
 import pytest
 
-from examples.conftest import EXAMPLES, SPARK_TIMEOUT_S, needs_java, run, run_spark
+from examples.conftest import EXAMPLES, SPARK_ENVIRONMENT, SPARK_TIMEOUT_S, needs_java, run, run_spark
 from millstream import stream
 from running import Server, millstream
 
 ORDERS = 1200
 
-pytestmark = [needs_java, pytest.mark.timeout(SPARK_TIMEOUT_S + 60)]
+pytestmark = [needs_java, pytest.mark.timeout(2 * SPARK_TIMEOUT_S + 60)]
 
 
 def events(server: Server, name: str) -> list[dict[str, Any]]:
@@ -38,19 +42,43 @@ def sold(
     return found
 
 
-def test_the_archive_and_the_revenue_are_what_plain_python_computes(tmp_path: Path) -> None:
+def kill_in_the_middle(command: list[str], folder: Path) -> None:
+    """Start the pipeline, and end it as nobody should once its first batch is published."""
+    environment = {**os.environ, **SPARK_ENVIRONMENT}
+    with (folder / "killed.log").open("wb") as log:
+        pipeline = subprocess.Popen(command, stdout=log, stderr=log, env=environment, start_new_session=True)
+    deadline = time.monotonic() + SPARK_TIMEOUT_S
+    while not (folder / "revenue-checkpoint" / "commits" / "0").exists():
+        assert pipeline.poll() is None, (folder / "killed.log").read_text()
+        assert time.monotonic() < deadline, "no batch was published"
+        time.sleep(0.05)
+    os.killpg(pipeline.pid, signal.SIGKILL)
+    pipeline.wait()
+
+
+def archived(table: Path) -> list[dict[str, Any]]:
+    """Read the files that Spark counts to the table; a killed run may have left others."""
+    logs = [log.read_text().splitlines()[1:] for log in (table / "_spark_metadata").glob("[0-9]*")]
+    files = {json.loads(line)["path"].removeprefix("file://") for lines in logs for line in lines}
+    return [row for file in sorted(files) for row in pyarrow.parquet.read_table(unquote(file)).to_pylist()]
+
+
+def test_the_archive_and_the_revenue_are_what_plain_python_computes_although_the_pipeline_was_killed(
+    tmp_path: Path,
+) -> None:
     with millstream() as server:
         run("orders/generate.py", server.url, str(ORDERS), "7")
         command = [sys.executable, str(EXAMPLES / "orders" / "pipeline.py"), server.url, str(tmp_path)]
+        kill_in_the_middle(command, tmp_path)
         printed = run_spark(command)
         expected = sold(events(server, "orders"), events(server, "payments"))
         assert printed == f"{len(expected)} sales archived, shop/revenue is complete\n"
         revenue = events(server, "revenue")  # live: it returns because the stream has ended
     assert 0 < len(expected) < ORDERS
 
-    archived = pyarrow.dataset.dataset(tmp_path / "sales", partitioning="hive").to_table().to_pylist()
-    assert len(archived) == len(expected)
-    assert {row["order"]: row["cents"] for row in archived} == {
+    sales = archived(tmp_path / "sales")
+    assert len(sales) == len(expected)
+    assert {row["order"]: row["cents"] for row in sales} == {
         order: cents for order, (_, _, cents) in expected.items()
     }
 

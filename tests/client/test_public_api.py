@@ -59,7 +59,8 @@ OPTIONS = {
     ),
     "DurableStream.create": (
         "url", "content_type", "ttl_seconds", "expires_at", "retain_bytes", "retain_seconds", "body",
-        "closed", "forked_from", "fork_offset", "fork_sub_offset", "headers", "params", "timeout", "retry", "client",
+        "closed", "forked_from", "fork_offset", "fork_sub_offset", "headers", "params", "timeout", "retry",
+        "client",
     ),
     "DurableStream.close": ("self", "body", "content_type"),
     "DurableStream.append": ("self", "data", "seq", "producer"),

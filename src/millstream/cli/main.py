@@ -33,6 +33,11 @@ def run() -> None:
         app.command(name, hidden=True)(_guarded(name, verb))
     for name, group in verbs.GROUPS.items():
         app.add_typer(group, name=name)
+    pipelines = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
+    pipelines.callback(help="Run Spark jobs between streams and tables.")(_root)
+    for name, verb in verbs.PIPELINES.items():
+        pipelines.command(name)(_guarded(f"pipeline {name}", verb))
+    app.add_typer(pipelines, name="pipeline")
     if completion.VARIABLE in os.environ:
         completion.prepare()
     try:

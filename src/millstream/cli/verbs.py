@@ -18,6 +18,10 @@ from millstream.cli.delete import delete
 from millstream.cli.fork import fork
 from millstream.cli.head import head
 from millstream.cli.list import list_streams
+from millstream.cli.pipelines.archive import archive
+from millstream.cli.pipelines.derive import derive
+from millstream.cli.pipelines.profile import profile
+from millstream.cli.pipelines.replay import replay
 from millstream.cli.read import read
 from millstream.cli.serve import serve
 from millstream.cli.tail import tail
@@ -43,3 +47,9 @@ VERBS: Final[dict[str, Callable[..., None]]] = {
 }
 HIDDEN: Final[dict[str, Callable[..., None]]] = {"client-adapter": client_adapter}
 GROUPS: Final[dict[str, typer.Typer]] = {"conformance": conformance}
+PIPELINES: Final[dict[str, Callable[..., None]]] = {
+    "archive": archive,
+    "derive": derive,
+    "replay": replay,
+    "profile": profile,
+}

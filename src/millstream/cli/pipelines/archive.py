@@ -1,0 +1,73 @@
+"""`millstream pipeline archive`: streams become a Parquet table."""
+
+from typing import Annotated
+
+import typer
+
+from millstream.cli.pipelines import options, running
+from millstream.cli.targets import DEFAULT_URL, Token, Url
+
+
+def archive(
+    streams: options.Streams,
+    table: Annotated[str, typer.Argument(help="A folder, or s3://...; made if it is not there.")],
+    schema: options.Schema = None,
+    partition_by: Annotated[
+        str, typer.Option(help="Columns that become folders, with commas.", metavar="COLUMNS")
+    ] = "date",
+    compact_files: Annotated[
+        int, typer.Option(min=0, help="So many small files of a folder become one; 0: never.")
+    ] = 20,
+    on_bad_record: options.OnBadRecord = "dead-letter",
+    dead_letters: options.DeadLetters = "_dead-letters",
+    until_closed: options.UntilClosed = False,
+    once: options.Once = False,
+    every: options.Every = None,
+    checkpoint: options.Checkpoint = None,
+    input_option: options.InputOptions = None,
+    master: options.Master = None,
+    remote: options.Remote = None,
+    conf: options.Conf = None,
+    url: Url = DEFAULT_URL,
+    token: Token = None,
+) -> None:
+    """Append streams to a partitioned Parquet table, exactly once.
+
+    The checkpoint is inside the table unless --checkpoint is given. Without --until-closed, --once or
+    --every it goes on for ever, every 10 seconds.
+    """
+    options.one_pace(until_closed=until_closed, once=once, every=every)
+    running.ready(remote)
+    from millstream.spark.pipelines import archive as pipeline
+    from millstream.spark.pipelines.inputs import Input, Pace, look
+    from millstream.spark.pipelines.records import BadRecords
+
+    if not (until_closed or once or every):
+        every = "10 seconds"
+    with running.failures():
+        source = Input(
+            url=running.check_url(url, token),
+            streams=streams,
+            token=token,
+            options=options.pairs(input_option, "--input-option"),
+        )
+        bad = BadRecords(action=on_bad_record, stream=dead_letters)
+        look(source)
+    running.run(
+        "archive",
+        lambda spark, show: pipeline.archive(
+            spark,
+            source,
+            table,
+            schema=schema,
+            partition_by=options.listed(partition_by),
+            pace=Pace(until_closed=until_closed, once=once, every=every),
+            bad=bad,
+            checkpoint=checkpoint,
+            compact_files=compact_files,
+            on_progress=show,
+        ),
+        master=master,
+        remote=remote,
+        conf=conf,
+    )

@@ -1,0 +1,120 @@
+"""`millstream pipeline derive`: streams become other streams."""
+
+import importlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from millstream.cli.exits import Exit, Failure
+from millstream.cli.pipelines import options, running
+from millstream.cli.targets import DEFAULT_URL, Token, Url
+
+
+def derive(
+    streams: options.Streams,
+    output: Annotated[
+        str | None,
+        typer.Argument(help="The stream to write; without it rows name theirs, in a column stream."),
+    ] = None,
+    sql: Annotated[str | None, typer.Option(help="'select ... from input', or @FILE.", metavar="SQL")] = None,
+    function: Annotated[
+        str | None,
+        typer.Option(help="A function from a table to a table: MODULE:NAME.", metavar="MODULE:NAME"),
+    ] = None,
+    schema: options.Schema = None,
+    event_time: Annotated[
+        str | None, typer.Option(help="The column that windows go by.", metavar="COLUMN")
+    ] = None,
+    watermark: Annotated[str, typer.Option(help="How late a record may come.", metavar="TIME")] = "0 seconds",
+    closes: Annotated[
+        str | None,
+        typer.Option(help="With --until-closed: what else to close at the end.", metavar="GLOB"),
+    ] = None,
+    on_bad_record: options.OnBadRecord = "dead-letter",
+    dead_letters: options.DeadLetters = "_dead-letters",
+    until_closed: options.UntilClosed = False,
+    once: options.Once = False,
+    every: options.Every = None,
+    checkpoint: options.Checkpoint = None,
+    input_option: options.InputOptions = None,
+    output_option: options.OutputOptions = None,
+    master: options.Master = None,
+    remote: options.Remote = None,
+    conf: options.Conf = None,
+    url: Url = DEFAULT_URL,
+    token: Token = None,
+) -> None:
+    """Derive streams from streams by SQL or a Python function, exactly once.
+
+    With --until-closed, the output is closed when all that was read has ended. Without --until-closed,
+    --once or --every it goes on for ever, as soon as there is something.
+    """
+    options.one_pace(until_closed=until_closed, once=once, every=every)
+    kept = options.needed(checkpoint)
+    if (sql is None) == (function is None):
+        raise Failure(
+            Exit.USAGE, "One of --sql and --function is needed", "`--sql 'select * from input'` copies"
+        )
+    running.ready(remote)
+    from millstream.spark.pipelines import derive as pipeline
+    from millstream.spark.pipelines.inputs import Input, Pace, look
+    from millstream.spark.pipelines.outputs import Output
+    from millstream.spark.pipelines.records import BadRecords
+
+    transform = _query(sql) if sql is not None else _function(function or "")
+    with running.failures():
+        there = running.check_url(url, token)
+        source = Input(
+            url=there,
+            streams=streams,
+            token=token,
+            options=options.pairs(input_option, "--input-option"),
+        )
+        written = Output(
+            url=there,
+            stream=output,
+            token=token,
+            closes=closes,
+            options=options.pairs(output_option, "--output-option"),
+        )
+        bad = BadRecords(action=on_bad_record, stream=dead_letters)
+        look(source)
+    running.run(
+        "derive",
+        lambda spark, show: pipeline.derive(
+            spark,
+            source,
+            transform,
+            written,
+            checkpoint=kept,
+            schema=schema,
+            event_time=event_time,
+            watermark=watermark,
+            pace=Pace(until_closed=until_closed, once=once, every=every),
+            bad=bad,
+            on_progress=show,
+        ),
+        master=master,
+        remote=remote,
+        conf=conf,
+    )
+
+
+def _query(text: str) -> str:
+    return Path(text[1:]).read_text() if text.startswith("@") else text
+
+
+def _function(name: str) -> Callable[..., Any]:
+    """Import a function, from the present folder, too."""
+    running.let_workers_find_modules()
+    module, _, attribute = name.partition(":")
+    hint = "Give it as MODULE:NAME; modules in the present folder are found"
+    try:
+        found = getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise Failure(Exit.USAGE, f"--function {name!r} cannot be found: {error}", hint) from None
+    if not callable(found):
+        raise Failure(Exit.USAGE, f"--function {name!r} is not a function", hint)
+    return found  # type: ignore[no-any-return]  # whatever a user's module holds

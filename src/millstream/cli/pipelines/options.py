@@ -1,0 +1,84 @@
+"""Options that every pipeline has."""
+
+from typing import Annotated
+
+import typer
+
+from millstream.cli.exits import Exit, Failure
+
+BATCHES = "When it works"
+SPARK = "Where it works"
+
+Streams = Annotated[
+    str, typer.Argument(help="A glob, 'chat/*', or names with commas.", metavar="STREAMS", show_default=False)
+]
+Checkpoint = Annotated[
+    str | None,
+    typer.Option(help="A folder where it keeps how far it is; the same for every run.", metavar="PATH"),
+]
+UntilClosed = Annotated[bool, typer.Option("--until-closed", help="End when all streams have ended.")]
+Once = Annotated[bool, typer.Option("--once", help="End when everything that is there now is done.")]
+Every = Annotated[
+    str | None, typer.Option(help="Go on for ever, at most so often: '10 seconds'.", metavar="TIME")
+]
+Schema = Annotated[
+    str | None,
+    typer.Option(help="The messages' fields: 'id long, at timestamp, name string'.", metavar="COLUMNS"),
+]
+OnBadRecord = Annotated[
+    str,
+    typer.Option("--on-bad-record", help="dead-letter or fail.", metavar="WHAT"),
+]
+DeadLetters = Annotated[str, typer.Option(help="The stream for bad records.", metavar="STREAM")]
+Master = Annotated[
+    str | None, typer.Option(help="A Spark cluster; local[*] without it.", metavar="URL", show_default=False)
+]
+Remote = Annotated[str | None, typer.Option(help="A Spark Connect server: sc://host.", metavar="URL")]
+Conf = Annotated[
+    list[str] | None, typer.Option(help="A setting of Spark's, spark.x=y; repeatable.", metavar="KEY=VALUE")
+]
+InputOptions = Annotated[
+    list[str] | None,
+    typer.Option("--input-option", help="An option of what is read; repeatable.", metavar="KEY=VALUE"),
+]
+OutputOptions = Annotated[
+    list[str] | None,
+    typer.Option("--output-option", help="An option of what is written; repeatable.", metavar="KEY=VALUE"),
+]
+
+
+def pairs(given: list[str] | None, option: str) -> dict[str, str]:
+    """Read options that are pairs."""
+    found = {}
+    for one in given or []:
+        key, equals, value = one.partition("=")
+        if not key or not equals:
+            raise Failure(Exit.USAGE, f"{option} {one!r} is not KEY=VALUE", "Write it as key=value")
+        found[key.strip()] = value
+    return found
+
+
+def listed(text: str) -> list[str]:
+    """Read names with commas."""
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def needed(checkpoint: str | None) -> str:
+    """Insist on a checkpoint."""
+    if not checkpoint:
+        raise Failure(
+            Exit.USAGE,
+            "--checkpoint is missing",
+            "It names a folder from which every run goes on where the last was",
+        )
+    return checkpoint
+
+
+def one_pace(*, until_closed: bool, once: bool, every: str | None) -> None:
+    """Refuse contradictions before anything is started."""
+    if until_closed + once + (every is not None) > 1:
+        raise Failure(
+            Exit.USAGE,
+            "--until-closed, --once and --every exclude each other",
+            "Give one of them, or none to go on for ever",
+        )

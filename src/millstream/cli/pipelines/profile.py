@@ -1,0 +1,61 @@
+"""`millstream pipeline profile`: what streams carry, as a stream."""
+
+from typing import Annotated
+
+import typer
+
+from millstream.cli.pipelines import options, running
+from millstream.cli.targets import DEFAULT_URL, Token, Url
+
+
+def profile(
+    streams: options.Streams,
+    output: Annotated[str, typer.Argument(help="The stream to publish to.")] = "/_profile",
+    until_closed: options.UntilClosed = False,
+    once: options.Once = False,
+    every: options.Every = None,
+    checkpoint: options.Checkpoint = None,
+    input_option: options.InputOptions = None,
+    output_option: options.OutputOptions = None,
+    master: options.Master = None,
+    remote: options.Remote = None,
+    conf: options.Conf = None,
+    url: Url = DEFAULT_URL,
+    token: Token = None,
+) -> None:
+    """Publish counts, bytes, lag and changes of shape of streams, every 10 seconds or as --every says."""
+    options.one_pace(until_closed=until_closed, once=once, every=every)
+    kept = options.needed(checkpoint)
+    running.ready(remote)
+    from millstream.spark.pipelines import profile as pipeline
+    from millstream.spark.pipelines.inputs import Input, Pace, look
+    from millstream.spark.pipelines.outputs import Output
+
+    if not (until_closed or once or every):
+        every = pipeline.EVERY
+    with running.failures():
+        there = running.check_url(url, token)
+        source = Input(
+            url=there,
+            streams=streams,
+            token=token,
+            options=options.pairs(input_option, "--input-option"),
+        )
+        written = Output(
+            url=there, stream=output, token=token, options=options.pairs(output_option, "--output-option")
+        )
+        look(source)
+    running.run(
+        "profile",
+        lambda spark, show: pipeline.profile(
+            spark,
+            source,
+            written,
+            checkpoint=kept,
+            pace=Pace(until_closed=until_closed, once=once, every=every),
+            on_progress=show,
+        ),
+        master=master,
+        remote=remote,
+        conf=conf,
+    )

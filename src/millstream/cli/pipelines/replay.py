@@ -1,0 +1,93 @@
+"""`millstream pipeline replay`: a table becomes streams."""
+
+from typing import Annotated
+
+import typer
+
+from millstream.cli.pipelines import options, running
+from millstream.cli.targets import DEFAULT_URL, Token, Url
+
+
+def replay(
+    table: Annotated[str, typer.Argument(help="Where the table is; '-' for what has no path, such as jdbc.")],
+    output: Annotated[
+        str | None,
+        typer.Argument(help="The stream to write; without it rows name theirs, in a column stream."),
+    ] = None,
+    format: Annotated[
+        str, typer.Option(help="parquet, csv, json, orc, text, jdbc, or any that Spark has.", metavar="NAME")
+    ] = "parquet",
+    schema: options.Schema = None,
+    columns: Annotated[
+        str, typer.Option(help="Columns to take, with commas; all of them without it.", metavar="COLUMNS")
+    ] = "",
+    order_by: Annotated[
+        str, typer.Option(help="Columns to write in order of, with commas.", metavar="COLUMNS")
+    ] = "",
+    stream_by: Annotated[
+        str | None,
+        typer.Option(help="SQL that names each row's stream: \"'users/' || id\".", metavar="SQL"),
+    ] = None,
+    close: Annotated[bool, typer.Option("--close", help="Close the output after the last row.")] = False,
+    closes: Annotated[
+        str | None, typer.Option(help="With --close: what else to close.", metavar="GLOB")
+    ] = None,
+    on_bad_record: options.OnBadRecord = "dead-letter",
+    dead_letters: options.DeadLetters = "_dead-letters",
+    once: options.Once = False,
+    every: options.Every = None,
+    checkpoint: options.Checkpoint = None,
+    input_option: options.InputOptions = None,
+    output_option: options.OutputOptions = None,
+    master: options.Master = None,
+    remote: options.Remote = None,
+    conf: options.Conf = None,
+    url: Url = DEFAULT_URL,
+    token: Token = None,
+) -> None:
+    """Write a table to streams, exactly once; interrupted, it goes on where it was.
+
+    It ends after what is there (--once), unless --every makes it follow new files.
+    """
+    options.one_pace(until_closed=False, once=once, every=every)
+    kept = options.needed(checkpoint)
+    running.ready(remote)
+    from millstream.spark.pipelines import replay as pipeline
+    from millstream.spark.pipelines.inputs import Pace
+    from millstream.spark.pipelines.outputs import Output
+    from millstream.spark.pipelines.records import BadRecords
+
+    with running.failures():
+        read = pipeline.TableInput(
+            format=format,
+            path=None if table == "-" else table,
+            schema=schema,
+            options=options.pairs(input_option, "--input-option"),
+            columns=options.listed(columns),
+            order_by=options.listed(order_by),
+            stream_by=stream_by,
+        )
+        written = Output(
+            url=running.check_url(url, token),
+            stream=output,
+            token=token,
+            closes=closes,
+            options=options.pairs(output_option, "--output-option"),
+        )
+        bad = BadRecords(action=on_bad_record, stream=dead_letters)
+    running.run(
+        "replay",
+        lambda spark, show: pipeline.replay(
+            spark,
+            read,
+            written,
+            checkpoint=kept,
+            pace=Pace(every=every) if every else Pace(once=True),
+            bad=bad,
+            closes=close,
+            on_progress=show,
+        ),
+        master=master,
+        remote=remote,
+        conf=conf,
+    )

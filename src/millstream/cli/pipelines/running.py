@@ -1,0 +1,137 @@
+"""Running a pipeline as a command: Spark is started, progress is shown, failures become exit codes.
+
+Progress is a line on a terminal that changes, and lines of JSON elsewhere: one for each batch, and a
+last one with `"event": "done"`.
+"""
+
+import contextlib
+import os
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from millstream.cli import targets
+from millstream.cli.exits import Exit, Failure
+from millstream.cli.output import Output
+from millstream.cli.pipelines.options import pairs
+from millstream.cli.progress import activity
+from millstream.cli.units import counted, duration, number, size
+from millstream.spark.pipelines.starting import NotReadyError, check_installed, check_java, start
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from millstream.spark.pipelines.running import Progress
+
+_CODES: Final = {
+    "OptionError": (Exit.USAGE, ""),
+    "SchemaError": (Exit.USAGE, ""),
+    "ParseException": (Exit.USAGE, "Is the SQL right?"),
+    "AnalysisException": (Exit.USAGE, "Are the names of columns and tables right?"),
+    "ArchiveError": (Exit.CONFLICT, ""),
+    "BadRecordError": (Exit.BAD_INPUT, "--on-bad-record dead-letter puts such records aside and goes on"),
+    "RowError": (Exit.BAD_INPUT, ""),
+    "StreamNotFoundError": (Exit.NOT_FOUND, "`millstream list` shows what there is"),
+    "DataLossError": (Exit.NOT_FOUND, "--input-option failOnDataLoss=false goes on without it"),
+    "TransportError": (Exit.UNREACHABLE, "The same command goes on where it was"),
+    "UnauthorizedError": (Exit.NOT_ALLOWED, "Give a token with --token or MILLSTREAM_TOKEN"),
+}
+
+Pipeline = Callable[["SparkSession", Callable[["Progress"], None]], "Progress"]
+
+
+def ready(remote: str | None) -> None:
+    """Say what is missing, before anything of Spark is loaded."""
+    try:
+        check_installed(connects=remote is not None)
+        if remote is None:
+            check_java()
+    except NotReadyError as problem:
+        raise Failure(Exit.FAILED, str(problem), problem.hint) from None
+
+
+def run(
+    verb: str, pipeline: Pipeline, *, master: str | None, remote: str | None, conf: list[str] | None
+) -> None:
+    """Start Spark, run a pipeline on it to its end, and tell what came of it."""
+    settings = pairs(conf, "--conf")
+    let_workers_find_modules()
+    output = Output()
+    with activity("starting Spark ...") as announce:
+        spark = start(f"millstream {verb}", master=master, remote=remote, settings=settings)
+        try:
+            with failures():
+                done = pipeline(spark, _shown(output, verb, announce))
+        finally:
+            if remote is None:
+                spark.stop()
+    sentence = f"{verb}: {_told(done)}, in {duration(done.seconds)}."
+    output.result(sentence, {"event": "done", "pipeline": verb, **msgspec.to_builtins(done)})
+
+
+@contextlib.contextmanager
+def failures() -> Iterator[None]:
+    """Turn what Spark and the pipelines raise into what a command says."""
+    from pyspark.errors import PySparkException
+
+    from millstream.spark.pipelines.running import PipelineError, explained
+
+    try:
+        yield
+    except PipelineError as error:
+        raise _failure(error.kind, str(error)) from None
+    except PySparkException as error:
+        found = explained(str(error))
+        named = found.kind if found.kind in _CODES else type(error).__name__
+        raise _failure(named, str(found) if found.kind in _CODES else _first_line(error)) from None
+    except ValueError as error:
+        if type(error).__name__ not in _CODES:
+            raise
+        raise _failure(type(error).__name__, str(error)) from None
+
+
+def _failure(kind: str, message: str) -> Failure:
+    code, hint = _CODES.get(kind, (Exit.FAILED, "The same command goes on where it was"))
+    return Failure(code, message, hint)
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().splitlines()[0]
+
+
+def _shown(output: Output, verb: str, announce: Callable[[str], None]) -> Callable[["Progress"], None]:
+    def show(progress: "Progress") -> None:
+        if output.is_terminal:
+            announce(f"{verb}: {_told(progress)}")
+        else:
+            fields: dict[str, Any] = msgspec.to_builtins(progress)
+            output.record({"event": "batch", "pipeline": verb, **fields})
+
+    return show
+
+
+def _told(progress: "Progress") -> str:
+    rows = "" if progress.rows is None else f"{counted(progress.rows, 'row', 'rows')} in "
+    parts = [f"{rows}{counted(progress.batches, 'batch', 'batches')}"]
+    if progress.dead_letters:
+        parts.append(f"{number(progress.dead_letters)} of them dead letters")
+    if progress.lag_bytes:
+        parts.append(f"{size(progress.lag_bytes)} behind")
+    return ", ".join(parts)
+
+
+def let_workers_find_modules() -> None:
+    """Let Spark's workers import what is in the present folder, as this process can."""
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    others = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
+    os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys([here, *others]))
+
+
+def check_url(url: str, token: str | None) -> str:
+    """Check the server's address as every other command does."""
+    return targets.server(url, token).url

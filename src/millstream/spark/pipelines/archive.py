@@ -1,0 +1,187 @@
+"""archive: streams become a partitioned Parquet table, exactly once, which one can query while it grows."""
+
+from collections.abc import Callable, Sequence
+
+import msgspec
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+from pyspark.sql.types import StructType
+
+from millstream.spark.columns import OFFSET, STREAM, VALUE
+from millstream.spark.options import OptionError
+from millstream.spark.pipelines import records
+from millstream.spark.pipelines.inputs import FORMAT, Input, Pace, following, refuse_loops
+from millstream.spark.pipelines.parquet import (
+    STAGED,
+    Commit,
+    Table,
+    located,
+    small_groups,
+    targets,
+)
+from millstream.spark.pipelines.records import ERROR, RAW, BadRecords
+from millstream.spark.pipelines.running import Meter, Progress
+from millstream.spark.pipelines.transactions import checkpoint_id
+
+DATE = "date"
+COMPACT_FILES = 20
+SMALL_BYTES = 32 * 2**20
+COMPACTED_BYTES = 128 * 2**20
+
+
+class ArchiveError(RuntimeError):
+    """The table is not one that this pipeline may write."""
+
+
+class _Job(msgspec.Struct, frozen=True, kw_only=True):
+    """What a batch needs; it travels to wherever Spark calls `foreachBatch`."""
+
+    table: str
+    checkpoint: str
+    partition_by: tuple[str, ...]
+    compact_files: int
+    letters: dict[str, str] | None
+
+
+def archive(
+    spark: SparkSession,
+    source: Input,
+    table: str,
+    *,
+    schema: str | None = None,
+    partition_by: Sequence[str] = (DATE,),
+    pace: Pace | None = None,
+    bad: BadRecords | None = None,
+    checkpoint: str | None = None,
+    compact_files: int = COMPACT_FILES,
+    on_progress: Callable[[Progress], None] | None = None,
+) -> Progress:
+    """Append streams to a Parquet table.
+
+    Without a `schema` its columns are `stream`, `offset` and `value`; with one (`id long, at timestamp`)
+    the fields of each message take the place of `value`. `date`, when a record was archived, is there
+    unless the schema has one. As soon as a folder holds `compact_files` small files they become one; 0
+    leaves them. The checkpoint is inside the table unless it is given.
+    """
+    pace, bad = pace or Pace(), bad or BadRecords()
+    job = _Job(
+        table=located(table),
+        checkpoint=located(checkpoint or f"{located(table).rstrip('/')}/_checkpoint"),
+        partition_by=tuple(partition_by),
+        compact_files=compact_files,
+        letters=_letters(source, bad) if schema is not None else None,
+    )
+    if schema is not None:
+        refuse_loops(source, [bad.name])
+    frame = records.counted(_records(spark, source, pace, schema, bad))
+    _check_partitions(frame.schema, job.partition_by)
+    meter = Meter(on_progress)
+    meter.run(spark, frame.writeStream.foreachBatch(_appending(job)), pace, job.checkpoint)
+    return meter.progress
+
+
+def read_table(spark: SparkSession, table: str) -> DataFrame:
+    """Read a table as it is after one of its batches, however it is being changed meanwhile."""
+    found = Table(table)
+    files = [found.path(file.path) for file in found.snapshot()]
+    if not files:
+        raise ArchiveError(f"{table} holds nothing yet")
+    return spark.read.option("basePath", found.location).parquet(*files)
+
+
+def _records(
+    spark: SparkSession, source: Input, pace: Pace, schema: str | None, bad: BadRecords
+) -> DataFrame:
+    if schema is None:
+        frame = following(spark, source, pace)
+        taken = frame.select(STREAM, OFFSET, VALUE, f.lit(None).cast("string").alias(ERROR))
+    else:
+        frame = following(spark, source, pace, valueType="string")
+        taken = records.judged(records.parsed(frame, schema), bad, records.located())
+    if DATE not in taken.columns:
+        taken = taken.withColumn(DATE, f.current_date())
+    return taken
+
+
+def _letters(source: Input, bad: BadRecords) -> dict[str, str] | None:
+    return None if bad.name is None else {**source.server(), "stream": bad.name, "sinkId": "dead-letters"}
+
+
+def _check_partitions(schema: StructType, partition_by: Sequence[str]) -> None:
+    columns = [name for name in schema.fieldNames() if name not in (RAW, ERROR)]
+    for name in partition_by:
+        if name not in columns:
+            raise OptionError("partition-by", f"names {name!r}; there are {', '.join(columns)}")
+    if len(set(partition_by)) == len(columns):
+        raise OptionError("partition-by", "names every column; leave one for the files")
+
+
+def _appending(job: _Job) -> Callable[[DataFrame, int], None]:
+    def append(batch: DataFrame, number: int) -> None:
+        _append(job, batch, number)
+
+    return append
+
+
+def _append(job: _Job, batch: DataFrame, number: int) -> None:
+    """Add one batch to the table; a repeated one changes nothing."""
+    table = Table(job.table)
+    query = checkpoint_id(batch.sparkSession, job.checkpoint)
+    last = table.last_commit()
+    if last is not None:
+        if last.query != query:
+            raise ArchiveError(
+                f"{job.table} was written with another checkpoint than {job.checkpoint}; "
+                "give that one, or archive to another table"
+            )
+        table.finish(last)
+        if last.batch >= number:
+            return
+    table.clear_staged()
+    if job.letters is None:
+        _stage(job, table, batch, number)
+    else:
+        batch.persist(StorageLevel.MEMORY_AND_DISK)  # read twice below
+        try:
+            _stage(job, table, batch.where(f.col(ERROR).isNull()), number)
+            _send_letters(job.letters, batch.where(f.col(ERROR).isNotNull()), query, number)
+        finally:
+            batch.unpersist()
+    below = f"{STAGED}/{number}"
+    table.apply(Commit(query, number, targets(table.files(below), below, number)))
+    if job.compact_files:
+        _compact(table, batch.sparkSession, query, number, job.compact_files)
+
+
+def _stage(job: _Job, table: Table, rows: DataFrame, number: int) -> None:
+    """Write rows where nobody reads them yet: one file for each folder."""
+    columns = [name for name in rows.columns if name not in (RAW, ERROR)]
+    kept = rows.select(*(f.col(f"`{name}`") for name in columns))
+    gathered = kept.repartition(*(f.col(f"`{name}`") for name in job.partition_by or columns[:1]))
+    _write(gathered, table.path(f"{STAGED}/{number}"), job.partition_by)
+
+
+def _send_letters(options: dict[str, str], bad: DataFrame, query: str, number: int) -> None:
+    letters = bad.select(records.letter("archive", STREAM, OFFSET).alias(VALUE))
+    if not letters.isEmpty():
+        ids = {"txnAppId": query, "txnVersion": str(number)}
+        letters.write.format(FORMAT).mode("append").options(**options, **ids).save()
+
+
+def _compact(table: Table, spark: SparkSession, query: str, number: int, at_least: int) -> None:
+    """Make one file of many small ones, folder by folder, each an atomic change of the table."""
+    groups = small_groups(
+        table.files(), at_least=at_least, below_bytes=SMALL_BYTES, group_bytes=COMPACTED_BYTES
+    )
+    for index, group in enumerate(groups):
+        below = f"{STAGED}/{number}-{index}"
+        rows = spark.read.parquet(*(table.path(file.path) for file in group))
+        _write(rows.coalesce(1), table.path(f"{below}/{group[0].folder}"), ())
+        adds = targets(table.files(below), below, number, f"c{index}-")
+        table.apply(Commit(query, number, adds, [file.path for file in group]))
+
+
+def _write(rows: DataFrame, path: str, partition_by: Sequence[str]) -> None:
+    writer = rows.sortWithinPartitions(*partition_by, STREAM, OFFSET).write.mode("overwrite")
+    (writer.partitionBy(*partition_by) if partition_by else writer).parquet(path)

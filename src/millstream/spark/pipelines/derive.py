@@ -1,0 +1,101 @@
+"""derive: streams become other streams, by SQL or by a Python function; what ended ends there, too."""
+
+from collections.abc import Callable
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+from millstream.spark.columns import OFFSET, STREAM, VALUE
+from millstream.spark.options import OptionError
+from millstream.spark.pipelines import records
+from millstream.spark.pipelines.flushing import with_end
+from millstream.spark.pipelines.inputs import FORMAT, Input, Pace, following, refuse_loops
+from millstream.spark.pipelines.outputs import Output, addressed
+from millstream.spark.pipelines.parquet import located
+from millstream.spark.pipelines.records import ERROR, RAW, BadRecords
+from millstream.spark.pipelines.running import LETTERS, Meter, Progress
+
+VIEW = "input"
+WATERMARK = "0 seconds"
+
+Transform = str | Callable[[DataFrame], DataFrame]
+"""SQL that selects from `input`, or a function from a streaming table to another."""
+
+
+def derive(
+    spark: SparkSession,
+    source: Input,
+    transform: Transform,
+    output: Output,
+    *,
+    checkpoint: str,
+    schema: str | None = None,
+    event_time: str | None = None,
+    watermark: str = WATERMARK,
+    pace: Pace | None = None,
+    bad: BadRecords | None = None,
+    on_progress: Callable[[Progress], None] | None = None,
+) -> Progress:
+    """Derive streams from streams, exactly once.
+
+    The input has the columns `stream`, `offset` and `value`; with a `schema` the fields of each message
+    take the place of `value`. `event_time` names the column of the schema that windows go by, and
+    `watermark` how late a record may come. With `pace.until_closed` the open windows are given out at
+    the end, and the outputs are closed.
+    """
+    pace, bad = pace or Pace(), bad or BadRecords()
+    if event_time is not None and schema is None:
+        raise OptionError("event-time", "needs a schema; name the columns, such as 'id long, at timestamp'")
+    refuse_loops(source, [output.stream, output.closes, bad.name])
+    meter = Meter(on_progress)
+
+    def run(*, at_end: bool) -> None:
+        taken = _input(spark, source, pace, schema, event_time)
+        rows = taken
+        if schema is not None:
+            rows = records.judged(taken, bad, records.located()).where(f.col(ERROR).isNull()).drop(RAW, ERROR)
+        if event_time is not None:
+            rows = with_end(spark, rows, event_time, watermark, reached=at_end)
+        results = addressed(_transformed(spark, rows, transform), output, bad, "derive")
+        if schema is not None and bad.name is not None:
+            results = results.unionByName(_letters(taken, bad.name))
+        writer = results.writeStream.format(FORMAT).options(**output.sink())
+        meter.run(spark, writer, pace, located(checkpoint))
+
+    output.prepare(bad.name)
+    run(at_end=False)
+    if pace.until_closed:
+        if event_time is not None:
+            run(at_end=True)
+        output.close()
+    return meter.progress
+
+
+def _input(
+    spark: SparkSession,
+    source: Input,
+    pace: Pace,
+    schema: str | None,
+    event_time: str | None,
+) -> DataFrame:
+    if schema is None:
+        return following(spark, source, pace)
+    return records.parsed(following(spark, source, pace, valueType="string"), schema, event_time)
+
+
+def _letters(taken: DataFrame, stream: str) -> DataFrame:
+    bad = records.counted(taken, LETTERS).where(f.col(ERROR).isNotNull())
+    value = records.letter("derive", STREAM, OFFSET).cast("binary")
+    return bad.select(f.lit(stream).alias(STREAM), value.alias(VALUE))
+
+
+def _transformed(spark: SparkSession, rows: DataFrame, transform: Transform) -> DataFrame:
+    if isinstance(transform, str):
+        rows.createOrReplaceTempView(VIEW)
+        return spark.sql(transform)
+    result = transform(rows)
+    if not isinstance(result, type(rows)):
+        raise OptionError(
+            "function", f"gave {type(result).__name__} and not a table; return what you made of its argument"
+        )
+    return result

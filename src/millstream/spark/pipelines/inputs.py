@@ -1,0 +1,98 @@
+"""Inputs: which streams a pipeline reads, and when it stops."""
+
+from collections.abc import Iterable, Mapping
+
+import msgspec
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+from millstream.protocol.globs import glob_matches
+from millstream.spark.lookups import Server
+from millstream.spark.option_values import stream_name
+from millstream.spark.options import OptionError, source_options
+
+FORMAT = "durable-streams"
+BATCH_BYTES = "64m"
+_QUICK_RETRIES = "2"
+
+
+class Input(msgspec.Struct, frozen=True, kw_only=True):
+    """Streams of a server: a glob, or names with commas. `options` are those of the Spark source."""
+
+    url: str
+    streams: str
+    token: str | None = None
+    options: Mapping[str, str] = {}
+
+    @property
+    def pattern(self) -> str | None:
+        """The glob, if it is one."""
+        return stream_name(self.streams) if "*" in self.streams else None
+
+    def reads(self, name: str) -> bool:
+        """Tell whether a stream is, or would be, one of these."""
+        if self.pattern is not None:
+            return glob_matches(self.pattern, name)
+        return stream_name(name) in {stream_name(one) for one in self.streams.split(",")}
+
+    def server(self) -> dict[str, str]:
+        """Give the options that name the server."""
+        return {"url": self.url, **({"token": self.token} if self.token else {})}
+
+    def source(self) -> dict[str, str]:
+        """Give the options of the source."""
+        chosen = {"streams": self.streams} if self.pattern is None else {"pattern": self.pattern}
+        return {**self.server(), "maxBytesPerTrigger": BATCH_BYTES, **chosen, **self.options}
+
+
+class Pace(msgspec.Struct, frozen=True, kw_only=True):
+    """When a pipeline works, and when it stops; one of these.
+
+    `until_closed`: until all streams have ended. `once`: until everything that is there now is read.
+    `every`: for ever, at most so often, such as `10 seconds`.
+    """
+
+    until_closed: bool = False
+    once: bool = False
+    every: str | None = None
+
+    @property
+    def ends(self) -> bool:
+        """Tell whether the pipeline stops by itself."""
+        return self.until_closed or self.once
+
+    def applied(self, writer: DataStreamWriter) -> DataStreamWriter:
+        """Set the trigger of a query."""
+        if self.until_closed + self.once + (self.every is not None) > 1:
+            raise OptionError("pace", "is two things at once; choose until_closed, once or every")
+        if self.ends:
+            return writer.trigger(availableNow=True)
+        return writer.trigger(processingTime=self.every or "0 seconds")
+
+
+def following(spark: SparkSession, source: Input, pace: Pace, **more: str) -> DataFrame:
+    """Read streams as a streaming table."""
+    options = {**source.source(), **more}
+    if pace.until_closed:
+        options["untilClosed"] = "true"
+    return spark.readStream.format(FORMAT).options(**options).load()
+
+
+def look(source: Input) -> None:
+    """Ask the server for the streams, so that a wrong name or address is told before Spark is started."""
+    options = source_options({**source.source(), "retries": _QUICK_RETRIES})
+    server = Server(options)
+    if options.pattern is not None:
+        server.matching(options.pattern)
+    for name in options.streams:
+        server.look(name)
+
+
+def refuse_loops(source: Input, outputs: Iterable[str | None]) -> None:
+    """Refuse to write to what is read."""
+    for name in outputs:
+        if name is not None and source.reads(name):
+            raise OptionError(
+                "streams",
+                f"{source.streams!r} would read what is written, {name!r}; narrow it, or write elsewhere",
+            )

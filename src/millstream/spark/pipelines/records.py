@@ -1,0 +1,129 @@
+"""Records: which are good, and what happens to the others.
+
+A record is good when it is one JSON object that fits the schema. The others are never lost: they go
+to a dead-letter stream, as they came and with a reason, or they stop the pipeline. The judgement is a
+column, `_error`, which is null for good records.
+"""
+
+import msgspec
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as f
+from pyspark.sql.types import StringType, StructField, StructType
+
+from millstream.spark.columns import OFFSET, STREAM, VALUE
+from millstream.spark.option_values import stream_name
+from millstream.spark.options import OptionError
+from millstream.spark.pipelines.running import RECORDS
+
+RAW, ERROR = "_value", "_error"
+"""The message as it came, and what is wrong with it: names that leave those of fields free."""
+
+DEAD_LETTER, FAIL = "dead-letter", "fail"
+LAST_TIME = "9999-01-01"
+"""Later times are no times: they would close every window."""
+
+_CORRUPT = "_corrupt_record"
+_FIELDS = "_fields"
+_SHOWN = 200
+
+
+class BadRecords(msgspec.Struct, frozen=True, kw_only=True):
+    """What happens to bad records: `dead-letter` (to the stream of that name) or `fail`."""
+
+    action: str = DEAD_LETTER
+    stream: str = "_dead-letters"
+
+    def __post_init__(self) -> None:
+        if self.action not in (DEAD_LETTER, FAIL):
+            raise OptionError("on-bad-record", f"{self.action!r} is not one of {DEAD_LETTER}, {FAIL}")
+
+    @property
+    def name(self) -> str | None:
+        """The stream that is written, if there is one."""
+        return stream_name(self.stream) if self.action == DEAD_LETTER else None
+
+
+def parsed(frame: DataFrame, schema: str, event_time: str | None = None) -> DataFrame:
+    """Take messages apart: `stream`, `offset`, `_value`, the fields of the schema, and `_error`."""
+    wanted = _message_schema(schema)
+    with_corrupt = StructType([*wanted.fields, StructField(_CORRUPT, StringType())])
+    permissive = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
+    fields = f.from_json(f.col(VALUE).cast("string"), with_corrupt, permissive)
+    taken = frame.select(STREAM, OFFSET, f.col(VALUE).alias(RAW), fields.alias(_FIELDS))
+    text = f.col(RAW).cast("string")
+    # from_json would read the first of several values, and forget the others.
+    is_object = is_one_message(text) & text.rlike(r"^\s*\{")
+    error = (
+        f.when(~is_object, "not one JSON object")
+        .when(f.col(_FIELDS).isNull(), "does not fit the schema")
+        .when(f.col(f"{_FIELDS}.{_CORRUPT}").isNotNull(), "does not fit the schema")
+    )
+    if event_time is not None:
+        if event_time not in wanted.fieldNames():
+            raise OptionError("event-time", f"names {event_time!r}, which is not a column of the schema")
+        at = f.col(f"{_FIELDS}.`{event_time}`")
+        late = f.lit(LAST_TIME).cast("timestamp")
+        error = error.when(at.isNull() | (at >= late), f"no time in {event_time}")
+    apart = [f.col(f"{_FIELDS}.`{field.name}`").alias(field.name) for field in wanted.fields]
+    return taken.select(STREAM, OFFSET, RAW, *apart, error.alias(ERROR))
+
+
+def counted(frame: DataFrame, name: str = RECORDS) -> DataFrame:
+    """Let Spark count records while they pass."""
+    bad = f.count_if(f.col(ERROR).isNotNull()).alias("bad")
+    return frame.observe(name, f.count(f.lit(1)).alias("rows"), bad)
+
+
+def judged(frame: DataFrame, bad: BadRecords, where: Column) -> DataFrame:
+    """Stop at the first bad record, if that is wanted; `where` says which it is."""
+    if bad.action != FAIL:
+        return frame
+    message = f.concat_ws(": ", f.lit("BadRecordError"), where, f.col(ERROR), _start_of(f.col(RAW)))
+    stop = f.raise_error(message).cast("boolean")
+    return frame.where(f.when(f.col(ERROR).isNull(), f.lit(True)).otherwise(stop))
+
+
+def located() -> Column:
+    """Say where a message of a stream is."""
+    return f.concat(f.col(STREAM), f.lit(" before "), f.col(OFFSET))
+
+
+def is_one_message(text: Column) -> Column:
+    """Tell whether a text is one JSON value; `1,2` and `{} {}` are not."""
+    return f.coalesce(f.json_array_length(f.concat(f.lit("["), text, f.lit("]"))) == 1, f.lit(False))
+
+
+def letter(pipeline: str, *fields: str) -> Column:
+    """Write a bad record as a dead letter: where it was, what it was, and why."""
+    named = f.struct(
+        *(f.col(name) for name in fields),
+        f.col(RAW).cast("string").alias("value"),
+        f.col(ERROR).alias("error"),
+        f.lit(pipeline).alias("pipeline"),
+    )
+    return f.to_json(named)
+
+
+def _start_of(value: Column) -> Column:
+    return f.regexp_replace(f.substring(value.cast("string"), 1, _SHOWN), r"[\r\n]", " ")
+
+
+def _message_schema(text: str) -> StructType:
+    wanted = columns(text)
+    for field in wanted.fields:
+        if field.name in (STREAM, OFFSET, RAW, ERROR):
+            raise OptionError("schema", f"has a column {field.name!r}, which every record has; leave it out")
+    return wanted
+
+
+def columns(text: str) -> StructType:
+    """Read a schema: names and types, with commas."""
+    try:
+        found = StructType.fromDDL(text)
+    except Exception as error:
+        first = str(error).strip().splitlines()[0]
+        raise OptionError(
+            "schema", f"{text!r} is not one ({first}); write columns as 'id long, at timestamp, name string'"
+        ) from None
+    assert isinstance(found, StructType)  # names and types make nothing else
+    return found

@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: help install serve test torture check format bench docs clean
+.PHONY: help install serve demo test torture check format bench docs clean
 
 help:            ## show this list
 	@grep -E '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 16
@@ -21,6 +21,10 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 
 serve: install   ## start the server on http://127.0.0.1:4437
 	$(BIN)/millstream serve
+
+demo: install    ## streams become a table and other streams, on a Spark in this machine (needs Java 17)
+	@tests/install-system-packages
+	$(BIN)/python examples/pipelines.py
 
 test: install    ## run every test; what a machine lacks and may not install is skipped with one line
 	@tests/install-system-packages

@@ -28,6 +28,15 @@ PROSE = [
     Prose("docs/deployment.md", "text", "MILLSTREAM_AUTH_SECRET=", "a file with the reader's secret"),
     Prose("docs/deployment.md", "console", "$ docker ", "needs a container engine"),
     Prose("docs/deployment.md", "console", "$ MILLSTREAM_SITE=", "a public site; tests/deploy runs Caddy"),
+    *(
+        Prose(
+            page,
+            "console",
+            "$ millstream pipeline ",
+            "starts Spark; tests/spark/pipelines gives such commands",
+        )
+        for page in ("docs/pipelines.md", "docs/commands.md")
+    ),
     Prose("docs/security.md", "http", "RateLimit: ", "headers of an answer; tests/server looks at them"),
     Prose(
         "docs/conformance.md",

@@ -8,21 +8,19 @@ from collections.abc import Callable, Iterable, Iterator
 
 import msgspec
 import numpy
-import numpy.typing
 import pyarrow
 from pyarrow import compute
 
 from millstream.client import errors
 from millstream.protocol.content import Kind
 from millstream.spark.answers import Message
-from millstream.spark.fields import FieldParser, Fields
-from millstream.spark.ranges import Rows
+from millstream.spark.fields import Columns, FieldParser, Fields
+from millstream.spark.ranges import Numbers, Rows
 
 MAX_ROWS = 10_000
 MAX_BYTES = 8 * 2**20
 
 _OFFSET_DIGITS = 16
-_Numbers = numpy.typing.NDArray[numpy.int64]
 
 
 class ValueTypeError(errors.MillstreamError):
@@ -48,15 +46,14 @@ def record_batches(
         if isinstance(one, End):
             batch.add_end(one)
         else:
-            lengths = numpy.fromiter(map(len, one.values), numpy.int64, len(one.values))
-            numbers = _numbers(one, lengths)
+            numbers = _numbers(one)
             at = 0
             while at < len(one.values):
                 if batch.is_full:
                     yield batch.finish()
                     batch = _Batch(schema, parser)
                 end = min(len(one.values), at + MAX_ROWS - batch.rows)
-                batch.add(one, one.values[at:end], lengths[at:end], numbers[at:end])
+                batch.add(one, one.values[at:end], one.lengths[at:end], numbers[at:end])
                 at = end
         if batch.is_full:
             yield batch.finish()
@@ -79,7 +76,7 @@ class _Batch:
     def is_full(self) -> bool:
         return self.rows >= MAX_ROWS or self._bytes >= MAX_BYTES
 
-    def add(self, rows: Rows, values: list[Message], lengths: _Numbers, numbers: _Numbers) -> None:
+    def add(self, rows: Rows, values: list[Message], lengths: Numbers, numbers: Numbers) -> None:
         self.rows += len(values)
         self._bytes += int(lengths.sum())
         self._put("stream", lambda _: pyarrow.repeat(pyarrow.scalar(rows.stream), len(values)))
@@ -87,7 +84,7 @@ class _Batch:
         self._put("value", lambda kind: _values(rows, values, lengths, kind))
         self._put("closed", lambda _: pyarrow.repeat(pyarrow.scalar(False), len(values)))
         if self._parser is not None:
-            for name, column in _fields(self._parser, rows, values).items():
+            for name, column in _fields(self._parser, rows, values, lengths).items():
                 self._columns[name].append(column)
 
     def add_end(self, end: End) -> None:
@@ -110,19 +107,19 @@ class _Batch:
         return pyarrow.RecordBatch.from_arrays(columns, schema=self._schema)
 
 
-def _numbers(rows: Rows, lengths: _Numbers) -> _Numbers:
+def _numbers(rows: Rows) -> Numbers:
     """Say where each row ends, as the number in its offset."""
     if rows.counts_rows:
-        return rows.before + numpy.arange(1, len(lengths) + 1)
-    return rows.before + numpy.cumsum(lengths + rows.gap)
+        return rows.before + numpy.arange(1, len(rows.values) + 1)
+    return rows.before + numpy.cumsum(rows.lengths + rows.gap)
 
 
-def _offsets(prefix: str, numbers: _Numbers) -> pyarrow.Array:
+def _offsets(prefix: str, numbers: Numbers) -> pyarrow.Array:
     digits = compute.utf8_lpad(pyarrow.array(numbers).cast(pyarrow.string()), _OFFSET_DIGITS, "0")
     return compute.binary_join_element_wise(prefix, digits, "")
 
 
-def _values(rows: Rows, values: list[Message], lengths: _Numbers, kind: pyarrow.DataType) -> pyarrow.Array:
+def _values(rows: Rows, values: list[Message], lengths: Numbers, kind: pyarrow.DataType) -> pyarrow.Array:
     if kind == pyarrow.binary():
         return _from_buffers(values, lengths, kind)
     if rows.kind is Kind.BINARY:
@@ -138,15 +135,15 @@ def _values(rows: Rows, values: list[Message], lengths: _Numbers, kind: pyarrow.
     return made
 
 
-def _fields(parser: FieldParser, rows: Rows, values: list[Message]) -> dict[str, pyarrow.Array]:
+def _fields(parser: FieldParser, rows: Rows, values: list[Message], lengths: Numbers) -> Columns:
     if rows.kind is not Kind.JSON:
         raise ValueTypeError(
             f"{rows.stream} holds {rows.content_type}, which has no fields; read its column value"
         )
-    return parser.columns(values, rows.stream)
+    return parser.columns(values, lengths, rows.stream)
 
 
-def _from_buffers(values: list[Message], lengths: _Numbers, kind: pyarrow.DataType) -> pyarrow.Array:
+def _from_buffers(values: list[Message], lengths: Numbers, kind: pyarrow.DataType) -> pyarrow.Array:
     ends = numpy.zeros(len(values) + 1, numpy.int32)
     numpy.cumsum(lengths, out=ends[1:])
     buffers = [None, pyarrow.py_buffer(ends), pyarrow.py_buffer(b"".join(values))]

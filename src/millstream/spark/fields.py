@@ -15,6 +15,7 @@ from pyarrow import json
 from millstream.client import errors
 from millstream.spark.answers import Message
 from millstream.spark.parsing import MessageParser
+from millstream.spark.ranges import Numbers
 
 RUN_ROWS = 200
 _OPENING = ord("{")
@@ -48,19 +49,21 @@ class FieldParser:
             explicit_schema=fields.schema, newlines_in_values=True, unexpected_field_behavior="ignore"
         )
 
-    def columns(self, messages: Sequence[Message], stream: str) -> Columns:
+    def columns(self, messages: Sequence[Message], lengths: Numbers, stream: str) -> Columns:
         """Parse messages of a stream; give a column for each field."""
-        made = self._fast(messages)
+        made = self._fast(messages, lengths)
         if made is not None:
             return made
-        runs = [messages[at : at + RUN_ROWS] for at in range(0, len(messages), RUN_ROWS)]
-        parts = [self._fast(run) or self._careful(run, stream) for run in runs]
+        runs = [slice(at, at + RUN_ROWS) for at in range(0, len(messages), RUN_ROWS)]
+        parts = [
+            self._fast(messages[run], lengths[run]) or self._careful(messages[run], stream) for run in runs
+        ]
         return {name: pyarrow.concat_arrays([part[name] for part in parts]) for name in parts[0]}
 
-    def _fast(self, messages: Sequence[Message]) -> Columns | None:
+    def _fast(self, messages: Sequence[Message], lengths: Numbers) -> Columns | None:
         """Let Arrow parse; None where it refuses, or cannot be trusted."""
         lines = b"\n".join(messages)
-        if not _all_objects(lines, messages):
+        if not _all_objects(lines, lengths):
             return None
         block = json.ReadOptions(use_threads=False, block_size=len(lines) + 1)
         try:
@@ -95,10 +98,9 @@ class FieldParser:
         return made
 
 
-def _all_objects(lines: bytes, messages: Sequence[Message]) -> bool:
+def _all_objects(lines: bytes, lengths: Numbers) -> bool:
     """Tell whether every message begins as an object; Arrow 26 crashes on a lone `null`."""
-    begins = numpy.zeros(len(messages), numpy.int64)
-    lengths = numpy.fromiter(map(len, messages), numpy.int64, len(messages))
+    begins = numpy.zeros(len(lengths), numpy.int64)
     numpy.cumsum(lengths[:-1] + 1, out=begins[1:])
     return bool((numpy.frombuffer(lines, numpy.uint8)[begins] == _OPENING).all())
 

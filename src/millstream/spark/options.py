@@ -96,8 +96,8 @@ class SourceOptions(ServerOptions):
     partition_bytes: int = _option(
         values.size,
         "Larger ranges are split, smaller ones share a partition.",
-        default=16 * 2**20,
-        shown="16m",
+        default=32 * 2**20,
+        shown="32m",
     )
     min_partitions: int | None = _option(
         values.count, "Split further, until there are about this many partitions."

@@ -13,6 +13,8 @@ is the range's first offset and how many units follow it: `1f_3+0000000000000002
 from collections.abc import Iterator
 
 import msgspec
+import numpy
+import numpy.typing
 
 from millstream.client import errors
 from millstream.protocol.content import Kind
@@ -22,6 +24,8 @@ from millstream.spark.offsets import byte_count, bytes_between
 from millstream.spark.planning import Range
 
 ROW_BYTES = 64 * 2**10
+
+Numbers = numpy.typing.NDArray[numpy.int64]
 
 
 class Rows(msgspec.Struct, frozen=True, gc=False):
@@ -34,6 +38,7 @@ class Rows(msgspec.Struct, frozen=True, gc=False):
     kind: Kind
     content_type: str
     values: list[Message]
+    lengths: Numbers
     prefix: str
     before: int
     gap: int
@@ -106,17 +111,19 @@ class _Numbering:
         is_json = portion.kind is Kind.JSON
         gap = 1 if is_json and self._by_bytes else 0  # each message is stored with a comma
         counts_rows = is_json and not self._by_bytes
+        lengths = numpy.fromiter(map(len, values), numpy.int64, len(values))
         made = Rows(
             self._stream,
             portion.kind,
             portion.content_type,
             values,
+            lengths,
             self._prefix,
             self._number,
             gap,
             counts_rows,
         )
-        self._number += len(values) if counts_rows else sum(map(len, values)) + gap * len(values)
+        self._number += len(values) if counts_rows else int(lengths.sum()) + gap * len(values)
         return made
 
 

@@ -5,11 +5,13 @@ other folders could not start theirs.
 """
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from browser.watching import Watched, chromium, http
+from node import NodeUnavailableError, install
 from running import Server, millstream
 
 
@@ -31,6 +33,14 @@ def watched(browser: Any) -> Iterator[Watched]:
     yield watched
     watched.context.close()
     assert watched.complaints == []
+
+
+@pytest.fixture(scope="session")
+def axe() -> str:
+    try:
+        return (install(Path(__file__).parent) / "axe-core" / "axe.min.js").read_text()
+    except NodeUnavailableError as reason:
+        pytest.skip(f"axe-core needs npm: {reason}")
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -29,6 +29,24 @@ def test_a_stream_is_made_and_what_another_client_appends_is_seen(server: Server
     page.wait_for_selector(".item[aria-selected=true] :text('/made/here')")
 
 
+def test_a_stream_is_made_that_keeps_its_newest(server: Server, watched: Watched) -> None:
+    """Rule X4."""
+    page = watched.open(server)
+    page.click("#create-open")
+    page.fill("#create [name=path]", "/kept")
+    page.fill("#create [name=bytes]", "0")
+    page.fill("#create [name=seconds]", "3600")
+    page.click("#create .primary")
+    assert page.evaluate("() => document.querySelector('#create [name=bytes]').validity.patternMismatch")
+    page.fill("#create [name=bytes]", "2048")
+    page.click("#create .primary")
+    watched.wait_for_state("Live")
+    found = http.head(f"{server.url}/kept").headers
+    assert (found["stream-retain-bytes"], found["stream-retain-seconds"]) == ("2048", "3600")
+    assert page.text_content("[data-fact='Keeps']") == "2 KiB"
+    assert page.text_content("[data-fact='Keeps for']") == "3,600 s"
+
+
 def test_a_cut_is_survived_without_loss_or_doubling(tmp_path: Path, watched: Watched) -> None:
     port = free_port()
     with killable_millstream(tmp_path, port) as server:

@@ -1,18 +1,12 @@
 """How the page looks and can be used: themes, a phone's width, the keyboard alone, axe-core's judgement."""
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from browser.watching import JSON, TEXT, Watched, append, http
-from node import NodeUnavailableError, install
+from browser.watching import JSON, PHONE, TEXT, WIDE, Watched, append, http, judge
 from running import Server
-
-FOLDER = Path(__file__).parent
-WIDE = {"width": 1280, "height": 800}
-PHONE = {"width": 375, "height": 720}
 
 
 @pytest.fixture(scope="module")
@@ -37,26 +31,6 @@ def filled(server: Server) -> Server:
     http.post(f"{server.url}/logs/web", headers={"Stream-Closed": "true"})
     http.put(f"{server.url}/raw", content=bytes(range(256)) * 3)
     return server
-
-
-@pytest.fixture(scope="module")
-def axe() -> str:
-    try:
-        return (install(FOLDER) / "axe-core" / "axe.min.js").read_text()
-    except NodeUnavailableError as reason:
-        pytest.skip(f"axe-core needs npm: {reason}")
-
-
-def judge(page: Any, axe: str) -> list[str]:
-    """What axe-core finds that keeps people from using the page."""
-    page.evaluate(axe)
-    found = page.evaluate("() => axe.run(document, {resultTypes: ['violations']})")
-    return [
-        f"{rule['id']} ({rule['impact']}): {node['html'][:200]} {node.get('failureSummary', '')[:300]}"
-        for rule in found["violations"]
-        if rule["impact"] in ("serious", "critical")
-        for node in rule["nodes"]
-    ]
 
 
 @pytest.mark.node

@@ -18,6 +18,8 @@ from running import Server, announced, started
 ARTIFACTS = Path(__file__).parent.parent / "artifacts"
 JSON = {"Content-Type": "application/json"}
 TEXT = {"Content-Type": "text/plain"}
+WIDE = {"width": 1280, "height": 800}
+PHONE = {"width": 375, "height": 720}
 http = httpx.Client(verify=False)  # one for all: each loads its certificates, which takes longer than a test
 
 _FLAGS = (
@@ -54,7 +56,7 @@ class Watched:
     """A page in a context of its own, and what it complained about."""
 
     def __init__(self, browser: Any, **context: Any) -> None:
-        self.context = browser.new_context(**{"viewport": {"width": 1280, "height": 800}, **context})
+        self.context = browser.new_context(**{"viewport": WIDE, **context})
         self.complaints: list[str] = []
         self.page = self.context.new_page()
         self.page.set_default_timeout(10_000)
@@ -120,6 +122,18 @@ class Watched:
     def longest_gap_ms(self) -> float:
         gap: float = self.page.evaluate("window.longestGapMs")
         return gap
+
+
+def judge(page: Any, axe: str) -> list[str]:
+    """What axe-core finds that keeps people from using the page."""
+    page.evaluate(axe)
+    found = page.evaluate("() => axe.run(document, {resultTypes: ['violations']})")
+    return [
+        f"{rule['id']} ({rule['impact']}): {node['html'][:200]} {node.get('failureSummary', '')[:300]}"
+        for rule in found["violations"]
+        if rule["impact"] in ("serious", "critical")
+        for node in rule["nodes"]
+    ]
 
 
 def keep_numbers(name: str, **numbers: float) -> None:

@@ -1,4 +1,6 @@
 // A small line chart: what came last is at the right, zero is at the bottom.
+//
+// `draw` takes samples at equal distances, the newest of them now; `drawOver` takes values with their times.
 
 const SVG = "http://www.w3.org/2000/svg";
 const WIDTH = 300;
@@ -13,6 +15,8 @@ export class Chart {
   #title;
   #words;
   #thousand;
+  #from = made("span", "");
+  #until = made("span", "");
 
   /** `thousand` is what a unit holds of the next smaller one: 1024 for bytes. */
   constructor(title, words, samples, span, thousand = 1000) {
@@ -32,7 +36,9 @@ export class Chart {
     const plot = made("div", "plot");
     plot.append(this.#top, this.#svg);
     const axis = made("div", "axis");
-    axis.append(span, " ago", made("span", "spring"), "now");
+    this.#from.textContent = `${span} ago`;
+    this.#until.textContent = "now";
+    axis.append(this.#from, made("span", "spring"), this.#until);
     this.element = made("figure", "chart");
     this.element.append(caption, plot, axis);
     this.draw([]);
@@ -40,28 +46,39 @@ export class Chart {
 
   /** Draw values, of which null is a gap. */
   draw(values) {
-    const known = values.filter((value) => value !== null);
+    const left = (index) => 1 - (values.length - 1 - index) / (this.samples - 1);
+    this.#draw(values.map((value, index) => [left(index), value]));
+    this.#svg.setAttribute("aria-label", `${this.#title}: ${this.#value.textContent} now`);
+  }
+
+  /** Draw [milliseconds, value], in the order of time; the axis is labelled with `words` of the times. */
+  drawOver(points, words) {
+    const [first, last] = [points.at(0)?.[0] ?? 0, points.at(-1)?.[0] ?? 0];
+    this.#draw(points.map(([ms, value]) => [last > first ? (ms - first) / (last - first) : 1, value]));
+    this.#from.textContent = points.length > 1 ? words(first) : "";
+    this.#until.textContent = points.length ? words(last) : "";
+    this.#svg.setAttribute("aria-label", `${this.#title}: ${this.#value.textContent} at ${this.#until.textContent}`);
+  }
+
+  #draw(points) {
+    const known = points.map(([, value]) => value).filter((value) => value !== null);
     const top = niceAbove(Math.max(1, ...known), this.#thousand);
     const lines = [];
     let run = [];
-    values.forEach((value, index) => {
+    for (const [left, value] of points) {
       if (value === null) {
         if (run.length) lines.push(run);
         run = [];
-        return;
-      }
-      const x = WIDTH - ((values.length - 1 - index) * WIDTH) / (this.samples - 1);
-      run.push([x.toFixed(1), (HEIGHT - 1 - (value / top) * (HEIGHT - 4)).toFixed(1)]);
-    });
+      } else run.push([(left * WIDTH).toFixed(1), (HEIGHT - 1 - (value / top) * (HEIGHT - 4)).toFixed(1)]);
+    }
     if (run.length) lines.push(run);
     const drawn = lines.map((points) => `M${points.map((point) => point.join(" ")).join("L")}`);
     this.#line.setAttribute("d", drawn.join(""));
     const filled = lines.map((points, at) => `${drawn[at]}V${HEIGHT}H${points[0][0]}Z`);
     this.#area.setAttribute("d", filled.join(""));
-    const now = values.at(-1) ?? null;
+    const now = points.at(-1)?.[1] ?? null;
     this.#value.textContent = now === null ? "–" : this.#words(now);
     this.#top.textContent = this.#words(top);
-    this.#svg.setAttribute("aria-label", `${this.#title}: ${this.#value.textContent} now`);
   }
 }
 

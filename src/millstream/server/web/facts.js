@@ -28,6 +28,8 @@ export function showAbout({ about, kind }) {
   if (about.createdMs) facts.push(["Created", moment(about.createdMs)]);
   if (about.ttlSeconds !== null && about.ttlSeconds !== undefined) facts.push(["TTL", `${count(about.ttlSeconds)} s`]);
   if (about.expiresMs) facts.push(["Expires", moment(about.expiresMs)]);
+  if (about.retainBytes) facts.push(["Keeps", bytes(about.retainBytes)]);
+  if (about.retainSeconds) facts.push(["Keeps for", `${count(about.retainSeconds)} s`]);
   if (about.forkedFrom) facts.push(["Fork of", about.forkedFrom]);
   $("facts").replaceChildren(...facts.map(([name, value]) => fact(name, value)));
   $("closed").hidden = !about.closed;

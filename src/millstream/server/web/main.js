@@ -1,7 +1,8 @@
-// The page: which of its two views is shown, and what the buttons around them do.
+// The page: which of its views is shown, and what the buttons around them do.
 
-import { addressOf, nameAt, typedName } from "./address.js";
+import { addressOf, nameAt, reportsAt, typedName } from "./address.js";
 import { onAnswer, openDialog } from "./dialogs.js";
+import { closeLag, openLag, startLag } from "./lag.js";
 import { reloadListing, showAsOpen, startListing } from "./listing.js";
 import { startMetrics } from "./metrics.js";
 import { ask, streamUrl, token } from "./server.js";
@@ -14,19 +15,25 @@ const tokenButton = document.getElementById("token-open");
 
 function route({ focus = true } = {}) {
   const name = nameAt(location.hash);
-  document.body.dataset.showing = name ? "stream" : "overview";
-  document.getElementById("overview").hidden = name !== null;
-  document.getElementById("stream").hidden = name === null;
-  document.title = name ? `${visible(name)} · millstream` : "millstream";
+  const reports = name ? null : reportsAt(location.hash);
+  const showing = name ? "stream" : reports ? "lag" : "overview";
+  document.body.dataset.showing = showing;
+  for (const id of ["overview", "stream", "lag"]) document.getElementById(id).hidden = id !== showing;
+  document.title = { stream: `${visible(name ?? "")} · millstream`, lag: "Pipelines · millstream" }[showing] ?? "millstream";
+  document.getElementById("lag-open").ariaCurrent = showing === "lag" ? "page" : null;
   showAsOpen(name);
+  closeStream();
+  closeLag();
   if (name) openStream(name);
-  else closeStream();
-  if (focus) (name ? view : document.getElementById("list")).focus({ preventScroll: true });
+  if (reports) openLag(reports);
+  if (focus) (showing === "overview" ? document.getElementById("list") : view).focus({ preventScroll: true });
 }
 
-onAnswer("create", async ({ path, type, ttl }) => {
+onAnswer("create", async ({ path, type, ttl, bytes, seconds }) => {
   const name = typedName(path);
-  const headers = { "Content-Type": type.trim(), ...(ttl && { "Stream-TTL": ttl }) };
+  const limits = { "Stream-TTL": ttl, "Stream-Retain-Bytes": bytes, "Stream-Retain-Seconds": seconds };
+  const given = Object.entries(limits).filter(([, value]) => value);
+  const headers = { "Content-Type": type.trim(), ...Object.fromEntries(given) };
   await ask(streamUrl(name), { method: "PUT", headers });
   reloadListing();
   location.hash = addressOf(name);
@@ -61,4 +68,5 @@ showToken();
 startListing();
 startMetrics();
 startStream();
+startLag();
 route({ focus: false });

@@ -7,7 +7,7 @@ import { describe, showAbout, showOffset } from "./facts.js";
 import { Log } from "./log.js";
 import { parseOffset, position } from "./offsets.js";
 import { Problem } from "./server.js";
-import { Tail } from "./tail.js";
+import { STATES, Tail } from "./tail.js";
 import { visible } from "./visible.js";
 import { bytes, count, many } from "./words.js";
 
@@ -137,15 +137,6 @@ function release(mine, { isEnough = false } = {}) {
 }
 
 // -- What is said about it -----------------------------------------------------------------------
-
-const STATES = {
-  connecting: "Connecting…",
-  "catching-up": "Catching up",
-  live: "Live",
-  waiting: "Connection lost; trying again",
-  paused: "Paused",
-  ended: "Ended",
-};
 
 function changed(mine, state, detail) {
   if (state === "failed") return refused(mine, detail);

@@ -16,6 +16,16 @@ const FIRST_WAIT_MS = 200;
 const LONGEST_WAIT_MS = 5_000;
 const SLICE_MS = 12; // work at most this long before the browser may draw
 
+/** What a state is called. */
+export const STATES = {
+  connecting: "Connecting…",
+  "catching-up": "Catching up",
+  live: "Live",
+  waiting: "Connection lost; trying again",
+  paused: "Paused",
+  ended: "Ended",
+};
+
 export class Tail {
   #name;
   #on;

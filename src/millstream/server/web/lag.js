@@ -1,0 +1,205 @@
+// The lag of pipelines: what `millstream pipeline profile` reports of streams, as it comes.
+
+import { USUAL_REPORTS, addressOf, lagAddressOf, typedName } from "./address.js";
+import { before } from "./backwards.js";
+import { Chart } from "./charts.js";
+import { kindOf } from "./contents.js";
+import { describe } from "./facts.js";
+import { Reports } from "./reports.js";
+import { Problem } from "./server.js";
+import { STATES, Tail } from "./tail.js";
+import { visible } from "./visible.js";
+import { bytes, count, many, moment, rate } from "./words.js";
+
+const LAST_BYTES = 4 * 1024 * 1024; // of the stream of reports
+const MOST_ROWS = 100;
+const DRAW_MS = 200;
+const AGAIN_MS = 3000; // how often one looks for a stream that is not there yet
+
+const $ = (id) => document.getElementById(id);
+const CHARTS = [
+  ["Lag", (report) => report.lagBytes, bytes, 1024],
+  ["Rows in each report", (report) => report.rows, count],
+  ["Bytes in each report", (report) => report.bytes, bytes, 1024],
+].map(([title, measure, words, thousand]) => ({ measure, chart: new Chart(title, words, 2, "", thousand) }));
+
+/** What is open: {name, reports, chosen, tail, stop, drawing}; null when nothing is. */
+let open = null;
+
+export function startLag() {
+  $("lag-charts").replaceChildren(...CHARTS.map(({ chart }) => chart.element));
+  $("lag-form").addEventListener("submit", (event) => {
+    event.preventDefault();
+    location.hash = lagAddressOf(typedName($("lag-stream").value));
+  });
+  $("lag-rows").addEventListener("click", (event) => {
+    const button = event.target.closest("button");
+    if (!button || !open) return;
+    open.chosen = button.stream;
+    draw(open);
+  });
+  window.addEventListener("token", () => open && openLag(open.name));
+}
+
+export function closeLag() {
+  open?.tail?.stop();
+  open?.stop.abort();
+  clearTimeout(open?.drawing);
+  open = null;
+}
+
+export async function openLag(name) {
+  closeLag();
+  const mine = (open = { name, reports: new Reports(), chosen: null, tail: null, stop: new AbortController(), drawing: 0 });
+  $("lag-stream").value = name;
+  draw(mine);
+  say("connecting", STATES.connecting);
+  try {
+    const about = await describe(mine);
+    if (kindOf(about.contentType) !== "json") throw new Problem(415, "It holds no JSON, so it holds no reports.");
+    const offset = await before(name, about, "json", LAST_BYTES, mine.stop.signal);
+    if (open === mine) follow(mine, offset ?? "now");
+  } catch (error) {
+    refused(mine, error);
+  }
+}
+
+function follow(mine, offset) {
+  mine.tail = new Tail(mine.name, offset, {
+    batch: ({ data }) => {
+      if (open !== mine || !data) return;
+      mine.reports.take(data);
+      drawSoon(mine);
+    },
+    state: (state, detail) => {
+      if (open !== mine) return;
+      if (state === "failed") return refused(mine, detail);
+      say(state, STATES[state]);
+      drawSoon(mine);
+    },
+    restarted: () => open === mine && (mine.reports = new Reports()),
+  });
+}
+
+function refused(mine, error) {
+  if (open !== mine || mine.stop.signal.aborted) return;
+  if (!(error instanceof Problem)) throw error;
+  say(error.passes ? "waiting" : "failed", error.message);
+  const isMissing = error.status === 404;
+  if (isMissing) hint(`There is no stream ${visible(mine.name)} yet. "millstream pipeline profile" reports to ${USUAL_REPORTS}, unless it is told otherwise.`);
+  if (error.passes || isMissing) setTimeout(() => open === mine && openLag(mine.name), AGAIN_MS);
+}
+
+function say(state, words) {
+  $("lag-state").dataset.state = state;
+  if ($("lag-state").textContent !== words) $("lag-state").textContent = words;
+}
+
+function hint(words) {
+  $("lag-hint").textContent = words;
+  $("lag-hint").hidden = words === "";
+}
+
+// -- What is shown -------------------------------------------------------------------------------
+
+function drawSoon(mine) {
+  mine.drawing ||= setTimeout(() => {
+    mine.drawing = 0;
+    if (open === mine) draw(mine);
+  }, DRAW_MS);
+}
+
+function draw(mine) {
+  const all = mine.reports.byLag();
+  const shown = all.slice(0, MOST_ROWS);
+  mine.chosen ??= all[0]?.name ?? null;
+  const chosen = mine.reports.find(mine.chosen) ?? all[0];
+  const { taken, others } = mine.reports;
+  hint(mine.tail && !taken ? `${visible(mine.name)} holds no reports.` : "");
+  $("lag-counts").textContent = [many(taken, "report"), ...(others ? [`${many(others, "other record")} left out`] : [])].join(" · ");
+  $("lag-table").hidden = $("lag-chosen").hidden = all.length === 0;
+  if (!chosen) return;
+  $("lag-caption").textContent = shown.length < all.length
+    ? `The newest report of each stream; ${shown.length} that lag most, of ${count(all.length)}`
+    : `The newest report of each stream; those that lag most first`;
+  fillRows(shown, chosen);
+  showChosen(chosen);
+}
+
+function fillRows(shown, chosen) {
+  const body = $("lag-rows");
+  const hadFocus = body.contains(document.activeElement) ? document.activeElement.stream : null;
+  body.replaceChildren(...shown.map((stream) => rowOf(stream, stream === chosen)));
+  if (hadFocus === null) return;
+  [...body.querySelectorAll("button")].find((button) => button.stream === hadFocus)?.focus({ preventScroll: true });
+}
+
+function rowOf({ name, reports, changes }, isChosen) {
+  const newest = reports.at(-1);
+  const row = document.createElement("tr");
+  const button = document.createElement("button");
+  button.type = "button";
+  button.className = "link";
+  button.stream = name;
+  button.ariaPressed = isChosen;
+  button.textContent = visible(name);
+  const head = document.createElement("th");
+  head.scope = "row";
+  head.append(button);
+  if (newest.isClosed) head.append(" ", badge("closed"));
+  row.append(
+    head,
+    cell(newest.lagBytes === null ? "unknown" : bytes(newest.lagBytes), "figure"),
+    cell(count(newest.rows), "figure"),
+    cell(newest.perSecond === null ? "–" : rate(newest.perSecond), "figure when-wide-cell"),
+    cell(bytes(newest.bytes), "figure when-wide-cell"),
+    newest.drift ? cell(badge(summary(newest.drift)), "drifted") : cell(changes.length ? `changed ${moment(changes.at(-1).untilMs)}` : "same", ""),
+    cell(moment(newest.untilMs), "when-wide-cell"),
+  );
+  return row;
+}
+
+function cell(content, className) {
+  const made = document.createElement("td");
+  made.className = className;
+  made.append(content);
+  return made;
+}
+
+function badge(words) {
+  const made = document.createElement("span");
+  made.className = "badge";
+  made.textContent = words;
+  return made;
+}
+
+function summary({ added, removed, changed }) {
+  const parts = [["new", added], ["gone", removed], ["other type", changed]];
+  return parts.filter(([, names]) => names.length).map(([word, names]) => `${names.length} ${word}`).join(", ");
+}
+
+function showChosen({ name, reports, changes }) {
+  $("lag-name").textContent = visible(name);
+  $("lag-name").href = addressOf(name);
+  for (const { chart, measure } of CHARTS) {
+    chart.drawOver(reports.map((report) => [report.untilMs, measure(report)]), moment);
+  }
+  $("drift").replaceChildren(...(changes.length ? changes.toReversed().map(change) : [item("None was reported.")]));
+}
+
+function change({ untilMs, added, removed, changed }) {
+  const parts = [["new", added], ["gone", removed], ["of another type", changed]];
+  const told = parts.filter(([, names]) => names.length).map(([word, names]) => `${word}: ${names.map(spelled).join(", ")}`);
+  return item(`${moment(untilMs)} – ${told.join("; ")}`);
+}
+
+/** Messages that are no objects have one field, without a name. */
+function spelled(field) {
+  return field === "" ? "(the message itself)" : visible(field);
+}
+
+function item(words) {
+  const made = document.createElement("li");
+  made.textContent = words;
+  return made;
+}

@@ -46,7 +46,8 @@ def watching(server: int, spark_driver: int | None = None) -> Iterator[Peaks]:
 
 def _sample(server: int, spark_driver: int | None) -> dict[str, int]:
     listed = subprocess.run(["ps", "-A", "-o", "pid=,ppid=,rss=,comm="], capture_output=True, text=True)
-    processes = [line.split(None, 3) for line in listed.stdout.splitlines()]
+    lines = [line.split(None, 3) for line in listed.stdout.splitlines()]
+    processes = [line for line in lines if len(line) == 4]  # one that is just ending may have no name
     children: dict[int, list[int]] = {}
     sizes: dict[int, tuple[int, str]] = {}
     for pid, parent, rss_kib, command in processes:

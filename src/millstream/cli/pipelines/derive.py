@@ -1,6 +1,7 @@
 """`millstream pipeline derive`: streams become other streams."""
 
 import importlib
+import importlib.util
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
@@ -63,7 +64,9 @@ def derive(
     from millstream.spark.pipelines.outputs import Output
     from millstream.spark.pipelines.records import BadRecords
 
-    transform = _query(sql) if sql is not None else _function(function or "")
+    query = _query(sql) if sql is not None else ""
+    if function is not None:
+        _find(function)
     with running.failures():
         there = running.check_url(url, token)
         source = Input(
@@ -86,7 +89,7 @@ def derive(
         lambda spark, show: pipeline.derive(
             spark,
             source,
-            transform,
+            _function(function) if function is not None else query,
             written,
             checkpoint=kept,
             schema=schema,
@@ -106,15 +109,28 @@ def _query(text: str) -> str:
     return Path(text[1:]).read_text() if text.startswith("@") else text
 
 
-def _function(name: str) -> Callable[..., Any]:
-    """Import a function, from the present folder, too."""
+_HINT = "Give it as MODULE:NAME; modules in the present folder are found"
+
+
+def _find(name: str) -> None:
+    """Make sure that there is such a module, before Spark is started."""
     running.let_workers_find_modules()
+    module, colon, attribute = name.partition(":")
+    try:
+        found = importlib.util.find_spec(module) if module and colon and attribute else None
+    except (ImportError, ValueError):
+        found = None
+    if found is None:
+        raise Failure(Exit.USAGE, f"--function {name!r} cannot be found", _HINT)
+
+
+def _function(name: str) -> Callable[..., Any]:
+    """Import a function; modules that make UDFs want a session to be there."""
     module, _, attribute = name.partition(":")
-    hint = "Give it as MODULE:NAME; modules in the present folder are found"
     try:
         found = getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise Failure(Exit.USAGE, f"--function {name!r} cannot be found: {error}", hint) from None
+    except (ImportError, AttributeError) as error:
+        raise Failure(Exit.USAGE, f"--function {name!r} cannot be taken: {error}", _HINT) from None
     if not callable(found):
-        raise Failure(Exit.USAGE, f"--function {name!r} is not a function", hint)
+        raise Failure(Exit.USAGE, f"--function {name!r} is not a function", _HINT)
     return found  # type: ignore[no-any-return]  # whatever a user's module holds

@@ -1,4 +1,4 @@
-"""How much processor time a process has used, all its threads together."""
+"""How much processor time a process has used, all its threads together, or with its children."""
 
 import os
 from pathlib import Path
@@ -14,6 +14,26 @@ def cpu_seconds(pid: int) -> float | None:
     # the 12th and 13th fields, in clock ticks (proc(5)).
     fields = stat.rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def family_cpu_seconds(pid: int) -> float | None:
+    """User and system time of all that `pid` started, and they in turn, the ended ones included."""
+    children: dict[int, list[int]] = {}
+    used_s: dict[int, float] = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            fields = (folder / "stat").read_text().rpartition(")")[2].split()
+        except (FileNotFoundError, ProcessLookupError):  # it has ended meanwhile
+            continue
+        children.setdefault(int(fields[1]), []).append(int(folder.name))
+        used_s[int(folder.name)] = sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
+    if pid not in used_s:
+        return None
+    total_s, found = 0.0, list(children.get(pid, []))
+    for one in found:
+        total_s += used_s[one]
+        found += children.get(one, [])
+    return total_s
 
 
 class Cpu:

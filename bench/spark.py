@@ -3,12 +3,18 @@
     python -m bench.spark              about two minutes
     python -m bench.spark --quick      once and short
 
-Files are the limit: no network, no Python, split and parsed by Spark itself. `parsed` makes columns of
-the rows on both sides, `raw` only touches each row's text. The two alternate, and what is compared
-is the ratio of neighbours in time.
+Files are the limit: no network, no Python, split and parsed by Spark itself.
+
+    parsed      both sides are read with a schema of typed columns
+    from_json   the same columns, from the text of the rows by Spark's function
+    raw         only each row's text is touched, on both sides
+
+The two sides alternate, and what is compared is the ratio of neighbours in time; and of the processor
+time of the JVM, its Python workers and the server together, which a busy machine bends less.
 """
 
 import json
+import os
 import sys
 import tempfile
 import time
@@ -22,6 +28,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 import millstream
+from bench.cpu import family_cpu_seconds
 from millstream.spark.sessions import local_session
 from tests.running import millstream as millstream_server
 
@@ -99,19 +106,40 @@ PAIRS: dict[str, tuple[Read, Read]] = {
 }
 
 
-def rows_per_second(frame: DataFrame, rows: int) -> float:
+@dataclass(frozen=True)
+class Sample:
+    """What one read took; no processor time where there is no /proc."""
+
+    wall_s: float
+    cpu_s: float | None
+
+
+def sample(frame: DataFrame, rows: int) -> Sample:
     """Touch every row, so that nothing can be left out."""
     text = "text" if "text" in frame.columns else "value"
-    started = time.perf_counter()
+    before_s, started = family_cpu_seconds(os.getpid()), time.perf_counter()
     found = frame.agg(f.count("*"), f.sum("n"), f.sum(f.length(text))).first()
-    taken_s = time.perf_counter() - started
+    wall_s, after_s = time.perf_counter() - started, family_cpu_seconds(os.getpid())
     assert found is not None
     assert found[0] == rows, f"{found[0]} rows came back, not {rows}"
-    return rows / taken_s
+    return Sample(wall_s, None if before_s is None or after_s is None else after_s - before_s)
 
 
-def spread(samples: list[float]) -> str:
-    return f"{median(samples):,.0f} ({min(samples):,.0f}..{max(samples):,.0f})"
+def spread(samples: list[float], form: str) -> str:
+    return f"{median(samples):{form}} ({min(samples):{form}}..{max(samples):{form}})"
+
+
+def report(name: str, size: Size, ours: list[Sample], theirs: list[Sample]) -> None:
+    """Print rows per second, seconds of processor time, and the ratios of both."""
+    for side, samples in (("streams", ours), ("files", theirs)):
+        line = f"{name}: {side} {spread([size.rows / one.wall_s for one in samples], ',.0f')} rows/s"
+        cpu_s = [one.cpu_s for one in samples if one.cpu_s is not None]
+        print(line + (f", {spread(cpu_s, '.2f')} CPU s" if cpu_s else ""))
+    pairs = list(zip(ours, theirs, strict=True))
+    wall = [files.wall_s / streams.wall_s for streams, files in pairs]
+    cpu = [files.cpu_s / streams.cpu_s for streams, files in pairs if streams.cpu_s and files.cpu_s]
+    line = f"{name}: ratio by clock {spread(wall, '.2f')}"
+    print(line + (f", by CPU {spread(cpu, '.2f')}" if cpu else ""), flush=True)
 
 
 def main() -> None:
@@ -123,14 +151,12 @@ def main() -> None:
         for name in names:
             both = list(enumerate(PAIRS[name]))
             for _, read in both:
-                rows_per_second(read(spark, url, folder), size.rows)  # once for the compilers
-            samples: tuple[list[float], list[float]] = ([], [])
+                sample(read(spark, url, folder), size.rows)  # once for the compilers
+            samples: tuple[list[Sample], list[Sample]] = ([], [])
             for number in range(size.rounds):
                 for which, read in both if number % 2 == 0 else reversed(both):
-                    samples[which].append(rows_per_second(read(spark, url, folder), size.rows))
-            ratios = [ours / theirs for ours, theirs in zip(*samples, strict=True)]
-            print(f"{name}: streams {spread(samples[0])} rows/s, files {spread(samples[1])} rows/s")
-            print(f"{name}: ratio {median(ratios):.2f} ({min(ratios):.2f}..{max(ratios):.2f})")
+                    samples[which].append(sample(read(spark, url, folder), size.rows))
+            report(name, size, *samples)
     spark.stop()
 
 

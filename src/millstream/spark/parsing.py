@@ -64,14 +64,11 @@ class MessageParser:
         """Parse one message."""
         try:
             found = _decoder.decode(bytes(message).decode(errors="replace"))
-        except (ValueError, RecursionError):
-            return Parsed({}, fits=False)
-        if found is None:
-            return Parsed({}, fits=True)
-        try:
-            return Parsed(self._convert(found), fits=True)
+            return Parsed({} if found is None else self._convert(found), fits=True)
         except _MisfitError as misfit:
             return Parsed(misfit.kept or {}, fits=False)
+        except (ValueError, RecursionError):  # not JSON, or nested too deeply
+            return Parsed({}, fits=False)
 
 
 def _converter(kind: pyarrow.DataType) -> Convert:
@@ -142,10 +139,12 @@ def _decimal(precision: int, scale: int) -> Convert:
         if not isinstance(found, str):
             raise _MisfitError
         try:
-            number = Decimal(found)
-            return number.quantize(Decimal(1).scaleb(-scale), context=exact)
+            number = Decimal(found).quantize(Decimal(1).scaleb(-scale), context=exact)
         except InvalidOperation:  # not a number, or one with too many digits
             raise _MisfitError from None
+        if not number.is_finite():
+            raise _MisfitError
+        return number
 
     return convert
 

@@ -121,7 +121,8 @@ class SourceOptions(ServerOptions):
     )
     mode: str = _option(
         values.choice("permissive", "failfast"),
-        "What to do with a message that does not fit the schema: give null for what does not, or fail.",
+        "What to do with a message that does not fit the schema: give null for what does not, "
+        "or fail (`failfast`).",
         default="permissive",
         shown="permissive",
     )

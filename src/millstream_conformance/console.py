@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TextIO
 
 from millstream_conformance.results import Result, Run, tally
@@ -23,6 +24,12 @@ class Console:
         """Write a line."""
         self._stream.write(text + end)
         self._stream.flush()
+
+    def complain(self, text: str) -> None:
+        """Say why nothing can be judged: among errors, unless everything goes to a stream of the caller's."""
+        stream = sys.stderr if self._stream is sys.stdout else self._stream
+        stream.write(f"cannot run the suite: {text}\n")
+        stream.flush()
 
     def begin(self, run: Run[Check], number: int) -> None:
         """Say what is about to happen."""

@@ -63,7 +63,7 @@ def client(
     try:
         from millstream_conformance.client import run_client_suite  # an extra, and slow to load
     except ModuleNotFoundError as error:
-        typer.echo(f"{error}: pip install 'millstream[conformance]'")
+        typer.echo(f"{error}: pip install 'millstream[conformance]'", err=True)
         raise typer.Exit(2) from None
     code = run_client_suite(
         command, only=only, skip=skip, report=report, report_path=report_path, verbose=verbose

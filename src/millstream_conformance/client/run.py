@@ -57,7 +57,7 @@ def run_client_suite(
         cases = discover(words(only), words(skip))
         run = run_cases(command, cases, jobs=jobs, limit_s=limit_s, console=console)
     except (ValueError, AdapterError) as error:
-        console.write(f"cannot run the suite: {error}")
+        console.complain(str(error))
         return 2
     for path in reports.write(run, wanted, report_path):
         console.write(f"report: {path}")

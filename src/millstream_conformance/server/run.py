@@ -51,10 +51,10 @@ def run_server_suite(
         wanted = reports.chosen(report)
         checks = discover(words(only), words(skip), words(rules))
     except ModuleNotFoundError as error:
-        console.write(f"{error}: pip install 'millstream[conformance]'")
+        console.complain(f"{error}: pip install 'millstream[conformance]'")
         return 2
     except ValueError as error:
-        console.write(str(error))
+        console.complain(str(error))
         return 2
     if coverage:
         console.write(coverage_text(discover()))
@@ -63,7 +63,7 @@ def run_server_suite(
     try:
         suite = Suite(url, restart_command=restart_command)
     except (ValueError, AssertionError) as error:
-        console.write(f"cannot run the suite: {error}")
+        console.complain(str(error))
         return 2
     run = _run(suite, checks, console)
     for path in reports.write(run, wanted, report_path):

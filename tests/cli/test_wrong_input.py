@@ -1,0 +1,76 @@
+"""Every command there is, given something wrong: one line that says what, and the code that belongs to it."""
+
+from pathlib import Path
+
+import pytest
+
+from cli.commands import Cli
+from millstream.cli.exits import Exit
+
+WRONG: dict[str, list[tuple[list[str], int, str]]] = {
+    "serve": [(["--port", "99999"], Exit.USAGE, "--port: 99999 is above the largest value")],
+    "create": [(["STREAM", "--content-type", "text/plain"], Exit.CONFLICT, "The path is taken")],
+    "append": [
+        (["NOTHING"], Exit.NOT_FOUND, "There is no such stream"),
+        (["STREAM", "no.json"], Exit.USAGE, "no.json"),
+    ],
+    "read": [(["NOTHING"], Exit.NOT_FOUND, "There is no such stream")],
+    "tail": [
+        (["NOTHING"], Exit.NOT_FOUND, "There is no such stream"),
+        (["STREAM", "--last", "-1"], Exit.USAGE, "--last"),
+        (["STREAM", "--offset", "yesterday"], Exit.BAD_INPUT, "An offset is -1, now, or"),
+    ],
+    "head": [(["NOTHING"], Exit.NOT_FOUND, "There is no such stream")],
+    "close": [
+        (["NOTHING"], Exit.NOT_FOUND, "There is no such stream"),
+        (["STREAM", "--message", "{no json"], Exit.BAD_INPUT, "JSON"),
+    ],
+    "delete": [
+        (["NOTHING"], Exit.NOT_FOUND, "There is no such stream"),
+        ([], Exit.USAGE, "Missing argument"),
+    ],
+    "fork": [
+        (["NOTHING", "/new"], Exit.NOT_FOUND, "There is no such stream"),
+        (["STREAM", "/new", "--offset", "yesterday"], Exit.BAD_INPUT, "ffset"),
+        (["STREAM", "/new", "--ttl", "1", "--expires-at", "x"], Exit.USAGE, "exclude each other"),
+    ],
+    "list": [(["--glob"], Exit.USAGE, "'--glob' requires an argument")],
+    "token": [(["everything"], Exit.USAGE, "a scope is read, write or admin")],
+    "check": [(["nowhere"], Exit.FAILED, "is not a data folder")],
+    "backup": [(["nowhere", "--to", "copy"], Exit.FAILED, "is not a data folder")],
+    "restore": [(["nowhere", "--to", "data"], Exit.FAILED, "does not exist")],
+    "bench": [(["--seconds", "0"], Exit.USAGE, "--seconds")],
+    "completion": [(["tcsh"], Exit.USAGE, "tcsh")],
+    "conformance": [
+        (["server", "localhost"], Exit.USAGE, "not an http(s) URL: 'localhost'"),
+        (["server", "http://127.0.0.1:9", "--only", "closur"], Exit.USAGE, "closur"),
+        (["client"], Exit.USAGE, "Missing argument 'command'"),
+        (["client", "--", "./no-such-program"], Exit.USAGE, "the adapter cannot be started"),
+        (["frobnicate"], Exit.USAGE, "No such command 'frobnicate'"),
+    ],
+    "pipeline": [(["frobnicate"], Exit.USAGE, "No such command 'frobnicate'")],
+}
+
+
+@pytest.fixture(scope="module")
+def commands() -> list[str]:
+    """What the help lists."""
+    listed = Cli("")("--help").text.partition("Commands:\n")[2].splitlines()
+    return [line.split()[0] for line in listed if line.startswith("  ") and line[2:3].isalpha()]
+
+
+def test_each_command_tells_what_is_wrong_with_its_input_in_one_line(
+    commands: list[str], cli: Cli, events: str, tmp_path: Path
+) -> None:
+    assert set(commands) - WRONG.keys() == set(), "give these something wrong, too"
+    assert len(commands) >= 17
+    names = {"STREAM": events, "NOTHING": f"{events}-none"}
+    complaints = []
+    for command in commands:
+        for arguments, code, complaint in WRONG[command]:
+            ended = cli(command, *(names.get(word, word) for word in arguments), cwd=tmp_path)
+            lines = ended.err.splitlines()
+            if ended.code != code or ended.out or len(lines) != 1 or complaint not in lines[0]:
+                complaints.append((command, arguments, ended))
+    assert complaints == []
+    assert list(tmp_path.iterdir()) == []

@@ -15,7 +15,6 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from statistics import median
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -55,8 +54,9 @@ def main() -> None:
                     if number >= 0:
                         samples[which].append(size.rows / taken_s)
             ratios = [ours / theirs for ours, theirs in zip(*samples, strict=True)]
-            print(f"{name}: stream {spread(samples[0])} rows/s, files {spread(samples[1])} rows/s")
-            print(f"{name}: ratio {median(ratios):.2f} ({min(ratios):.2f}..{max(ratios):.2f})", flush=True)
+            streams, files = spread(samples[0], ",.0f"), spread(samples[1], ",.0f")
+            print(f"{name}: stream {streams} rows/s, files {files} rows/s")
+            print(f"{name}: ratio {spread(ratios, '.2f')}", flush=True)
     spark.stop()
 
 

@@ -127,14 +127,14 @@ def sample(frame: DataFrame, rows: int) -> Sample:
     return Sample(wall_s, None if before_s is None or after_s is None else after_s - before_s)
 
 
-def spread(samples: list[float], form: str) -> str:
+def spread(samples: list[float], form: str = ",.0f") -> str:
     return f"{median(samples):{form}} ({min(samples):{form}}..{max(samples):{form}})"
 
 
 def report(name: str, size: Size, ours: list[Sample], theirs: list[Sample]) -> None:
     """Print rows per second, seconds of processor time, and the ratios of both."""
     for side, samples in (("streams", ours), ("files", theirs)):
-        line = f"{name}: {side} {spread([size.rows / one.wall_s for one in samples], ',.0f')} rows/s"
+        line = f"{name}: {side} {spread([size.rows / one.wall_s for one in samples])} rows/s"
         cpu_s = [one.cpu_s for one in samples if one.cpu_s is not None]
         print(line + (f", {spread(cpu_s, '.2f')} CPU s" if cpu_s else ""))
     pairs = list(zip(ours, theirs, strict=True))

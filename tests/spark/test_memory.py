@@ -62,7 +62,7 @@ def test_a_worker_needs_no_more_for_a_long_stream_than_for_a_short_one(
     message = b'"%b"' % (b"x" * 998)
     append = message * (APPEND_BYTES // len(message))
     peaks = {}
-    for name, appends in (("short", 30), ("long", 120)):
+    for name, appends in (("short", 100), ("long", 300)):
         path = f"memory/{content_type.replace('/', '-')}/{name}"
         stream = DurableStream.create(f"{base}/{path}", content_type=content_type)
         for _ in range(appends):

@@ -93,12 +93,13 @@ def test_output_that_nobody_reads_ends_the_command_quietly(cli: Cli, events: str
     assert (ended.returncode, ended.stdout, ended.stderr) == (141, b"1\n", b"")
 
 
-def test_a_large_output_that_is_cut_short_is_quiet(cli: Cli, text: str) -> None:
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_large_output_that_is_cut_short_is_quiet(cli: Cli, text: str, unbuffered: str) -> None:
     cli("append", text, stdin=b"x" * 99 + b"\n" + b"y" * 5_000_000)
     script = f"set -o pipefail; {' '.join(COMMAND)} read {text} --no-follow | head -c 10"
     ended = subprocess.run(
         ["bash", "-c", script],
-        env=environment(MILLSTREAM_URL=cli.url),
+        env=environment(MILLSTREAM_URL=cli.url, PYTHONUNBUFFERED=unbuffered),
         capture_output=True,
         timeout=30,
         check=False,

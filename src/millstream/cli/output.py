@@ -40,7 +40,7 @@ class Output:
     def records(self, many: Iterable[Any]) -> None:
         """Write lines of JSON, without haste."""
         for fields in many:
-            sys.stdout.buffer.write(msgspec.json.encode(fields) + b"\n")
+            _write(msgspec.json.encode(fields) + b"\n")
 
     def line(self, text: str) -> None:
         """Write a line for a person; it must be harmless already."""
@@ -54,12 +54,18 @@ class Output:
 
     def raw(self, data: bytes) -> None:
         """Write bytes as they are."""
-        sys.stdout.buffer.write(data)
+        _write(data)
         sys.stdout.buffer.flush()
 
     def styled(self, text: str, style: str) -> str:
         """Colour a text if this is a terminal that likes it."""
         return terminals.styled(text, style, colours=self.colours)
+
+
+def _write(data: bytes) -> None:
+    rest = memoryview(data)
+    while rest:  # with PYTHONUNBUFFERED a write may take only some, as one does whose reader leaves
+        rest = rest[sys.stdout.buffer.write(rest) :]
 
 
 class Content:

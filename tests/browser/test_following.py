@@ -76,7 +76,7 @@ def test_the_end_of_a_closed_stream_is_shown(server: Server, watched: Watched) -
     page.fill("#close [name=last]", "two")
     page.click("#close .primary")
     watched.wait_for_state("Ended")
-    assert watched.rows() == ["one", "two"]
+    watched.wait_for_rows(["one", "two"])  # drawn with the next frame
     assert page.text_content(".eof") == "End of stream: closed at offset 8, after 8 B."
     assert page.is_visible("#closed")
     assert page.is_hidden("#composer")

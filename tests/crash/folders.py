@@ -78,6 +78,7 @@ class Opened:
         async def begin() -> None:
             self.store.checkpoint()
 
+        self.until(lambda: not self.store._checkpointing)  # one at a time
         self.runner.run(begin())
         self.until(lambda: not self.store._checkpointing)
         self.runner.run(asyncio.sleep(0.01))

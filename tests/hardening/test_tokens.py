@@ -84,7 +84,7 @@ def forgeries(secret: str, claims: dict[str, object], pem: bytes) -> dict[str, s
         "a key of a URL": forge(b"x", hs256 | {"jku": "http://127.0.0.1:9/"}, claims),
         "an extension that must be known": forge(secret.encode(), hs256 | {"crit": ["exp"]}, claims),
         "expired": encode(claims | {"exp": NOW - 60}, secret),
-        "not yet": encode(claims | {"nbf": NOW + 600}, secret),
+        "not yet": encode(claims | {"nbf": NOW + 86_400}, secret),
         "made tomorrow": encode(claims | {"iat": NOW + 86_400}, secret),
         "an expiry that is text": encode(claims | {"exp": "9999999999"}, secret),
         "an expiry that is no number": forge(secret.encode(), hs256, claims | {"exp": "soon"}),

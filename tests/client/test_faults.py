@@ -30,7 +30,7 @@ def test_a_producer_stores_every_message_exactly_once_and_in_order(
     shell: Any, any_server: Server, any_url: str
 ) -> None:
     shell.DurableStream.create(any_url, content_type=JSON)
-    with FaultyProxy(any_server.url, seed=1, rate=0.25) as proxy:
+    with FaultyProxy(any_server.url, seed=1, rate=0.32) as proxy:
         stream = shell.DurableStream(f"{proxy.url}/{path_of(any_url)}", content_type=JSON, retry=QUICK)
         producer = shell.IdempotentProducer(
             stream, "p", max_batch_bytes=BATCH_BYTES, linger_ms=1, retry=QUICK

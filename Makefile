@@ -23,7 +23,6 @@ serve: install   ## start the server on http://127.0.0.1:4437
 	$(BIN)/millstream serve
 
 demo: install    ## streams become a table and other streams, on a Spark in this machine (needs Java 17)
-	@tests/install-system-packages
 	$(BIN)/python examples/pipelines.py
 
 test: install    ## run every test; what a machine lacks and may not install is skipped with one line
@@ -47,6 +46,7 @@ bench: install   ## measure against the reference server, side by side
 	$(BIN)/python -m bench
 	$(BIN)/python -m bench.client
 	$(BIN)/python -m bench.spark
+	$(BIN)/python -m bench.spark_sink
 
 docs: $(VENV)/.installed-docs   ## build the documentation into site/, with warnings as errors
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet

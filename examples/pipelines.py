@@ -23,7 +23,7 @@ from millstream.spark.pipelines.derive import derive
 from millstream.spark.pipelines.inputs import Input, Pace
 from millstream.spark.pipelines.outputs import Output
 from millstream.spark.pipelines.running import Progress
-from millstream.spark.pipelines.starting import start
+from millstream.spark.pipelines.starting import NotReadyError, start
 
 SHOPS, ORDERS, MINUTES = 3, 600, 5
 SCHEMA = "at timestamp, product string, cents long"
@@ -128,4 +128,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except NotReadyError as missing:
+        sys.exit(f"{missing}. {missing.hint}.")

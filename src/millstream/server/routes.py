@@ -208,13 +208,11 @@ class Routes:
         return when(found, partial(self._read_reply, name, request, read, url))
 
     def _read_reply(self, name: str, request: Request, read: ReadRequest, url: bytes, found: Read) -> Answer:
-        whole = self._whole(name, request, read, found) if isinstance(found, Chunk) else None
-        if whole is not None and isinstance(found, Chunk):
+        if isinstance(found, Chunk) and (whole := self._whole(name, request, read, found)) is not None:
             reply = _read_reply(request, read, whole)
             if reply.status != 200:
                 return reply
-            body = LongBody(self.store, name, found, whole)
-            return Reply(200, [*reply.headers, _VARY], body)
+            return Reply(200, [*reply.headers, _VARY], LongBody(self.store, name, found, whole))
         reply = _read_reply(request, read, found)
         if len(reply.body) >= MIN_BYTES:
             return self._coded(request, reply)

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 import uvloop
@@ -11,6 +12,7 @@ from millstream.server.native import Connection, NativeServer
 from millstream.server.routes import Routes
 from millstream.server.run import running_routes
 from millstream.server.settings import Settings
+from millstream.server.shortcuts import find_shortcut
 from millstream.store.memory import MemoryStore
 
 PATIENCE_S = 10.0
@@ -81,7 +83,7 @@ async def serving(**settings: Any) -> AsyncIterator[Served]:
 async def serving_routes(routes: Routes) -> AsyncIterator[Served]:
     """Serve routes that somebody else has made."""
     loop = asyncio.get_running_loop()
-    native = NativeServer(routes, scheme=b"http")
+    native = NativeServer(routes, scheme=b"http", find_shortcut=partial(find_shortcut, routes))
     listener = await loop.create_server(lambda: Connection(native, loop), "127.0.0.1", 0)
     served = Served(native, routes, listener.sockets[0].getsockname()[1])
     try:

@@ -35,6 +35,15 @@ class AppendRequest(msgspec.Struct, frozen=True, gc=False):
     seq: bytes | None
 
 
+class AppendTerms(msgspec.Struct, frozen=True, gc=False):
+    """What the headers of a POST ask for, whatever its body."""
+
+    content_type: bytes
+    closes: bool
+    stamp: Stamp | None
+    seq: bytes | None
+
+
 class CreateRequest(msgspec.Struct, frozen=True):
     """A PUT: what the stream should be, and its first content."""
 
@@ -68,8 +77,22 @@ class ReadRequest(msgspec.Struct, frozen=True, gc=False):
 
 def parse_append(fields: Headers, body: bytes) -> AppendRequest:
     """Read a POST."""
-    closes = headers.is_true(fields.get(headers.STREAM_CLOSED))
-    content_type = fields.get(headers.CONTENT_TYPE, b"")
+    return with_body(parse_append_terms(fields), body)
+
+
+def parse_append_terms(fields: Headers) -> AppendTerms:
+    """Read the headers of a POST."""
+    return AppendTerms(
+        fields.get(headers.CONTENT_TYPE, b""),
+        headers.is_true(fields.get(headers.STREAM_CLOSED)),
+        parse_stamp(fields),
+        fields.get(headers.STREAM_SEQ),
+    )
+
+
+def with_body(terms: AppendTerms, body: bytes) -> AppendRequest:
+    """Put the headers and the body of a POST together."""
+    content_type = terms.content_type
     if body:
         if not content_type:
             raise MalformedError("MISSING_CONTENT_TYPE", "An append with a body needs a Content-Type.")
@@ -77,9 +100,9 @@ def parse_append(fields: Headers, body: bytes) -> AppendRequest:
             body = json_frames.frame(body)
             if not body:
                 raise MalformedError("EMPTY_APPEND", "An empty JSON array appends nothing.")
-    elif not closes:
+    elif not terms.closes:
         raise MalformedError("EMPTY_APPEND", "An append needs a body, or Stream-Closed: true to close.")
-    return AppendRequest(body, content_type, closes, parse_stamp(fields), fields.get(headers.STREAM_SEQ))
+    return AppendRequest(body, content_type, terms.closes, terms.stamp, terms.seq)
 
 
 def parse_create(fields: Headers, body: bytes) -> CreateRequest:

@@ -5,9 +5,15 @@ twice, then it is known: finding it costs a look into a table instead of a run o
 known is what the parser said of exactly these bytes, so nothing is understood differently.
 """
 
+from collections.abc import Callable
 from typing import Final
 
 import msgspec
+
+from millstream.server.http import Answer
+
+Shortcut = Callable[[bytes], Answer | None]
+"""Answers a request by its body, or leaves it to the ordinary way."""
 
 END: Final = b"\r\n\r\n"
 
@@ -27,12 +33,14 @@ class Head(msgspec.Struct, frozen=True):
     takes_chunks: bool
     length: int
     """Of the body, as far as the head tells it."""
+    shortcut: Shortcut | None = None
 
 
 class Heads:
     """Recent heads by their bytes."""
 
-    def __init__(self) -> None:
+    def __init__(self, find_shortcut: Callable[[Head], Shortcut | None]) -> None:
+        self._find_shortcut = find_shortcut
         self._known: dict[bytes, Head] = {}
         self._seen_once: set[int] = set()
         self.find = self._known.get
@@ -49,4 +57,8 @@ class Heads:
             return
         if len(self._known) >= _KEPT:
             self._known.clear()
-        self._known[raw] = head
+        self._known[raw] = msgspec.structs.replace(head, shortcut=self._find_shortcut(head))
+
+    def clear(self) -> None:
+        """Forget all of them: they may mean something else from now on."""
+        self._known.clear()

@@ -16,13 +16,13 @@ A client that does not read its answers is not read from either.
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Protocol, cast
 
 from millstream.protocol.replies import Reply, problem
 from millstream.server.cors import Cors
 from millstream.server.frames import Frame
-from millstream.server.heads import END, Head, Heads
+from millstream.server.heads import END, Head, Heads, Shortcut
 from millstream.server.http import Answer, Request
 from millstream.server.incoming import Incoming
 from millstream.server.live import EventFeed
@@ -68,16 +68,27 @@ class Routing(Protocol):
 class NativeServer:
     """What all connections of a server share."""
 
-    def __init__(self, routes: Routing, *, scheme: bytes) -> None:
+    def __init__(
+        self,
+        routes: Routing,
+        *,
+        scheme: bytes,
+        find_shortcut: Callable[[Head], Shortcut | None] = lambda _head: None,
+    ) -> None:
         self.routes = routes
         self.settings = routes.settings
         self.scheme = scheme
-        self.heads = Heads()
+        self.heads = Heads(find_shortcut)
         self.connections: set[Connection] = set()
         self._by_address: Counter[bytes] = Counter()
         self.draining = False
         self.now_s = 0.0  # good to a second, which is good enough for timeouts
         self._common: dict[bytes | None, bytes] = {}
+
+    def adopt(self, settings: Settings) -> None:
+        """Go on with other settings."""
+        self.settings = settings
+        self.heads.clear()
 
     def admit(self, connection: "Connection", address: bytes) -> Reply | None:
         """Take in a connection; or say why it is one too many."""
@@ -101,7 +112,7 @@ class NativeServer:
 
     def common_headers(self, headers: dict[bytes, bytes]) -> bytes:
         """Give the encoded headers that every answer to this request has."""
-        key = self.routes.cors.key(headers.get(b"origin"))
+        key = self.routes.cors.key(headers[b"origin"]) if b"origin" in headers else None
         common = self._common.get(key)
         if common is None:
             fields = encode_headers(self.routes.cors.common_headers(key))
@@ -253,9 +264,13 @@ class Connection(asyncio.Protocol):
         self._answering = head
         self._keep_alive = self._keep_alive and head.keep_alive and not server.draining
         self._deadline_s = 0.0
-        answer = server.routes.handle(
-            Request(head.method, head.path, head.query, head.headers, body, server.scheme, "", self._address)
-        )
+        answer = head.shortcut(body) if head.shortcut is not None else None
+        if answer is None:
+            answer = server.routes.handle(
+                Request(
+                    head.method, head.path, head.query, head.headers, body, server.scheme, "", self._address
+                )
+            )
         if isinstance(answer, Reply):
             self._reply(answer)
         elif isinstance(answer, Pending):
@@ -312,7 +327,8 @@ class Connection(asyncio.Protocol):
 
     def _done(self) -> None:
         self._answering = None
-        incoming, settings = self._incoming, self._server.settings
+        incoming, server = self._incoming, self._server
+        settings = server.settings
         if not self._keep_alive:
             self._close()
         elif incoming.whole:
@@ -322,8 +338,10 @@ class Connection(asyncio.Protocol):
             self._refuse(incoming.refusal)
         elif incoming.in_body:
             self._await_body()
+        elif incoming.between:
+            self._deadline_s = server.now_s + settings.idle_timeout_s
         else:
-            self._wait_at_most(settings.idle_timeout_s if incoming.between else settings.header_timeout_s)
+            self._wait_at_most(settings.header_timeout_s)
 
     def _answer_next(self) -> None:
         incoming = self._incoming

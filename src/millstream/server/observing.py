@@ -42,6 +42,8 @@ _access = logging.getLogger("millstream.access")
 class ObservedRoutes(Routes):
     """Routes that tell observers what they do."""
 
+    is_watched = True
+
     def __init__(
         self,
         store: Store,

@@ -92,7 +92,7 @@ class Reloader:
             return
         load_tls(settings, self._tls)
         self._routes.adopt(settings, auth)
-        self._native.settings = settings
+        self._native.adopt(settings)
         logs.configure(settings)
         need_restart = [name for name in changed if not is_reloadable(name)]
         if need_restart:

@@ -8,7 +8,7 @@ server that can make a `Request` answers alike.
 import asyncio
 import logging
 from collections.abc import Callable
-from functools import partial
+from functools import lru_cache, partial
 
 import msgspec
 
@@ -54,6 +54,7 @@ _ACTIONS = {
 }
 _COUNTED_CONTROLS = ("streams", "metrics")  # what costs something; whether the server lives, all may ask
 _COMPRESS_IN_THREAD_BYTES = 64 * 1024
+_KEPT_PLACES = 8192
 _VARY = (b"vary", b"accept-encoding")
 
 Route = Callable[[str, Request], Answer]
@@ -63,6 +64,9 @@ _log = logging.getLogger("millstream")
 
 class Routes:
     """Everything that the server answers."""
+
+    is_watched = False
+    """Whether somebody is told of each request."""
 
     def __init__(self, store: Store, settings: Settings, auth: Auth, clock_ms: Callable[[], int]) -> None:
         self.store = store
@@ -78,6 +82,8 @@ class Routes:
         self._clock_ms = clock_ms
         self.admission = Admission(store, settings)
         self._anycable_reads = AnyCableReads(self.live, self.metrics, self._coded)
+        self.place = lru_cache(_KEPT_PLACES)(self._find_place)
+        """Finds what a path names, and who answers there if it is not a stream."""
         self.adopt(settings, auth)
         self._methods: dict[bytes, Route] = {
             b"POST": self._append,
@@ -97,6 +103,9 @@ class Routes:
         self.controls = Control(self.store, self.live, auth, self.metrics, self._clock_ms)
         self._parts = PartRoutes(self.store, settings, self.metrics, self._body, self._clock_ms)
         self._limits = Limits(settings)
+        self.is_guarded = self._limits.are_on or not auth.is_open
+        """Whether anybody may be refused for who he is, or for how often he asks."""
+        self.place.cache_clear()
 
     def _readers(self) -> Labelled:
         return {"long-poll": len(self.live.polls), "sse": len(self.live.feeds)}
@@ -108,27 +117,29 @@ class Routes:
     def handle(self, request: Request) -> Answer:
         """Answer a request; whatever goes wrong becomes a reply."""
         try:
-            name = parse_name(request.path)
-            if request.mount or self._path or self.settings.anycable:
-                anycable = self._below_anycable(name, request.mount)
-                if anycable is not None:
-                    return self._anycable(anycable, request)
-                name = self._unmounted(name, request.mount)
-            if name == "/":
-                return at_root(request)
-            if is_reserved(name, STREAM_ROOTS):
-                return self._control(name, request)
+            name, elsewhere = self.place(request.path, request.mount)
+            if elsewhere is not None:
+                return elsewhere(name, request)
             route = self._methods.get(request.method)
             if route is None:
                 return _method_not_allowed(cors.METHODS)
-            if self._limits.are_on or not self.auth.is_open:
+            if self.is_guarded:
                 return self._guarded(route, name, request)
             return route(name, request)
         except RequestError as error:
             return replies.malformed(error)
-        except Exception:
-            _log.exception("a request could not be answered")
-            return problem(500, "INTERNAL_ERROR", "The server failed to answer; its log says why.")
+        except Exception as error:
+            return failed(error)
+
+    def _find_place(self, path: bytes, mount: str) -> tuple[str, Route | None]:
+        name = parse_name(path)
+        anycable = self._below_anycable(name, mount)
+        if anycable is not None:
+            return anycable, self._anycable
+        name = self._unmounted(name, mount)
+        if name == "/":
+            return name, lambda _name, request: at_root(request)
+        return name, self._control if is_reserved(name, STREAM_ROOTS) else None
 
     def _guarded(self, route: Route, name: str, request: Request) -> Answer:
         """Answer who may ask this, and not too often."""
@@ -162,13 +173,19 @@ class Routes:
             refusal = replies.malformed(error)
             there = self.store.head(name, self._clock_ms())
             return when(there, lambda head: refusal if isinstance(head, Stream) else reply_to(head))
-        return when(self.store.append(name, append, self._clock_ms()), self._appended)
+        return self.append(name, append)
+
+    def append(self, name: str, append: AppendRequest) -> Answer:
+        """Append, close, or both."""
+        decision = self.store.append(name, append, self._clock_ms())
+        return when(decision, self._appended) if isinstance(decision, Pending) else self._appended(decision)
 
     def _appended(self, decision: Appended) -> Reply:
-        if isinstance(decision, streams.Append):
-            self.metrics.appends += 1
-            self.metrics.appended_bytes += len(decision.data)
-        return reply_to(decision)
+        if not isinstance(decision, streams.Append):
+            return reply_to(decision)
+        self.metrics.appends += 1
+        self.metrics.appended_bytes += len(decision.data)
+        return replies.appended(decision)
 
     def _create(self, name: str, request: Request) -> Answer:
         if len(name) > self._max_name_bytes or len(name.encode()) > self._max_name_bytes:
@@ -355,6 +372,12 @@ class Routes:
             scheme = request.headers.get(b"x-forwarded-proto", scheme).partition(b",")[0].strip()
             host = request.headers.get(b"x-forwarded-host", host).partition(b",")[0].strip()
         return b"%b://%b%b" % (scheme, host, request.path)
+
+
+def failed(error: Exception) -> Reply:
+    """Answer when nobody has thought of what went wrong."""
+    _log.error("a request could not be answered", exc_info=error)
+    return problem(500, "INTERNAL_ERROR", "The server failed to answer; its log says why.")
 
 
 class NotBelowMountError(RequestError):

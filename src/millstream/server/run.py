@@ -7,6 +7,7 @@ import signal
 import ssl
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import uvloop
@@ -22,6 +23,7 @@ from millstream.server.observing import ObservedRoutes, Observer, log_access
 from millstream.server.reloading import Reloader, load_tls
 from millstream.server.routes import Routes
 from millstream.server.settings import Settings, SettingsError
+from millstream.server.shortcuts import find_shortcut
 from millstream.server.stopping import Stopping
 from millstream.server.tracing import open_tracing
 from millstream.store.base import Store, StoreError
@@ -54,7 +56,7 @@ def open_store(settings: Settings) -> Store:
 
 def clock_ms() -> int:
     """Tell the time as the protocol counts it."""
-    return int(time.time() * 1000)
+    return time.time_ns() // 1_000_000
 
 
 @contextlib.asynccontextmanager
@@ -129,7 +131,7 @@ async def _serve(settings: Settings, announce: Callable[[str], None], load: Call
     async with running_routes(settings, store) as routes:
         tls = load_tls(settings)
         scheme = "https" if tls is not None else "http"
-        native = NativeServer(routes, scheme=scheme.encode())
+        native = NativeServer(routes, scheme=scheme.encode(), find_shortcut=partial(find_shortcut, routes))
         admin = NativeServer(AdminRoutes(routes), scheme=b"http")
         listener = await _listen(settings.host, settings.port, native, tls)
         if settings.admin_port:

@@ -16,17 +16,26 @@ U = TypeVar("U")
 class Pending(Generic[T]):
     """A value that arrives later, once."""
 
-    __slots__ = ("_callbacks", "_on_abandon", "_settled", "_value")
+    __slots__ = ("_callbacks", "_on_abandon", "_settled", "_step", "_value")
 
     _value: T
 
     def __init__(self, on_abandon: Callable[[], None] | None = None) -> None:
         self._callbacks: list[Callable[[T], None]] = []
+        self._step: Callable[[Any], Any] | None = None
         self._settled = False
         self._on_abandon = on_abandon
 
     def settle(self, value: T) -> None:
         """Deliver the value to all who wait for it."""
+        step = self._step
+        if step is not None:
+            self._step = None
+            value = step(value)
+            if isinstance(value, Pending):
+                self._on_abandon = value.abandon
+                value.then(self.settle)
+                return
         self._settled, self._value, self._on_abandon = True, value, None
         callbacks, self._callbacks = self._callbacks, []
         for callback in callbacks:
@@ -42,6 +51,7 @@ class Pending(Generic[T]):
     def abandon(self) -> None:
         """Say that nobody waits any more; what was begun may still happen."""
         self._callbacks.clear()
+        self._step = None
         if self._on_abandon is not None:
             self._on_abandon()
             self._on_abandon = None
@@ -65,6 +75,9 @@ def when(value: Any, transform: Callable[[Any], U | Pending[U]]) -> U | Pending[
     """
     if not isinstance(value, Pending):
         return transform(value)
+    if value._step is None and not value._callbacks and not value._settled:
+        value._step = transform  # nobody has asked for what it is now, so it may become what is wanted
+        return value
     result: Pending[U] = Pending(value.abandon)
 
     def go_on(arrived: Any) -> None:

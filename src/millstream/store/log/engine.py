@@ -418,16 +418,17 @@ class LogStore(StagingTable):
             self._fail(outcome.reason)
 
     def _durable(self, lsn: int) -> None:
-        for _ in range(lsn - self._durable_lsn):
-            size = self._unsynced.popleft()
-            self.unsynced_changes -= 1
-            self.unsynced_bytes -= size
-            self.synced_bytes += size
+        count = lsn - self._durable_lsn
+        size = sum([self._unsynced.popleft() for _ in range(count)])
+        self.unsynced_changes -= count
+        self.unsynced_bytes -= size
+        self.synced_bytes += size
         self._durable_lsn = lsn
         while self._waiting and self._waiting[0].lsn <= lsn:
             entry = self._waiting.popleft()
-            if entry.kept is not None:
-                entry.kept.tail, entry.kept.closed, entry.kept.start = entry.tail, entry.closed, entry.start
+            kept = entry.kept
+            if kept is not None:
+                kept.tail, kept.closed, kept.start = entry.tail, entry.closed, entry.start
             elif entry.changed is not None and self._ending.get(entry.changed) == entry.lsn:
                 del self._ending[entry.changed]
             try:

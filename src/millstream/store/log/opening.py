@@ -115,13 +115,20 @@ def _make(folder: Path, *, durable: bool) -> None:
 
 
 def _start_commit_thread(log: Log, report: Callable[[Outcome], None]) -> CommitThread:
-    loop = asyncio.get_running_loop()
-    return CommitThread(log, lambda outcome: _tell(loop, report, outcome), loop.call_soon)
+    return CommitThread(log, report, LoopTurns(asyncio.get_running_loop()))
 
 
-def _tell(loop: asyncio.AbstractEventLoop, report: Callable[[Outcome], None], outcome: Outcome) -> None:
-    if not loop.is_closed():
-        loop.call_soon_threadsafe(report, outcome)
+class LoopTurns:
+    """The turns of an event loop that may be closed before the thread has told all."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self.call_soon = loop.call_soon
+
+    def call_soon_threadsafe(self, call: Callable[[], None]) -> None:
+        """Call back on the loop, if it is still there."""
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(call)
 
 
 def _in_executor(job: Callable[[], None], report: Callable[[BaseException | None], None]) -> None:

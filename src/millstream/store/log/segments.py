@@ -182,6 +182,11 @@ class Log:
         self._disk.sync_folder(FOLDER)
 
     @property
+    def has_begun(self) -> bool:
+        """Whether the next write finds its segment there, and so is nothing but a write."""
+        return self._position < self._segment_bytes
+
+    @property
     def segments(self) -> list[Segment]:
         """The segments that recovery found."""
         return self._segments

@@ -3,10 +3,11 @@
     python -m bench.overload [--seconds S] [--connections N]
 
 Appends are 128 KiB of text, compressed by the client, so that each is work for the server and next to
-none for the generator, which could not flood the server otherwise. The rate that can be kept up with is measured first, by connections that wait
-for their answers. Then appends are sent by the clock, at 0.7 and at 3 times that rate, whether answers
-come or not. Printed is how soon they were answered, taken (204) and refused (503), and whether each
-that was taken is in the stream, once, and none that was refused.
+none for the generator, which could not flood the server otherwise. The rate that can be kept up with is
+measured first, by connections that wait for their answers. Then appends are sent by the clock, at 0.7
+and at 3 times that rate, whether answers come or not. Printed is how soon they were answered, taken
+(204) and refused (503), and whether each that was taken is in the stream, once, and none that was
+refused.
 """
 
 import asyncio

@@ -139,6 +139,12 @@ def _spark_cluster(scratch: Path, _: float) -> str:
     return on_a_cluster(scratch)
 
 
+def _spark_connect(scratch: Path, _: float) -> str:
+    from spark.elsewhere.places import on_connect
+
+    return on_connect(scratch, with_pipelines=True)
+
+
 def _with_java(ordeal: Callable[[Path, float], str]) -> Callable[[Path, float], str]:
     def checked(scratch: Path, scale: float) -> str:
         return ordeal(scratch, scale) if shutil.which("java") else "skipped: Spark needs Java"
@@ -173,6 +179,7 @@ ORDEALS: dict[str, Callable[[Path, float], str]] = {
     "power-ext4": _power("ext4", 500),
     "power-xfs": _power("xfs", 100),
     "spark-cluster": _with_java(_spark_cluster),
+    "spark-connect": _with_java(_spark_connect),
     "spark-drivers": _with_java(_spark("drivers", 50)),
     "spark-executors": _with_java(_spark("executors", 20)),
 }

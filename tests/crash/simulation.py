@@ -37,7 +37,6 @@ from millstream.protocol.retention import KEEP_ALL, Retention, needed
 from millstream.protocol.streams import NoSpace, NotFound, SoftDeleted, StoreFailed
 from millstream.store.log import content, layout
 from millstream.store.log.commit import Outcome
-from millstream.store.log.engine import Runtime
 from millstream.store.log.format import (
     AppendMeta,
     CommitMeta,
@@ -48,6 +47,7 @@ from millstream.store.log.format import (
     StageMeta,
     TrimMeta,
 )
+from millstream.store.log.runtime import Runtime
 from millstream.store.log.segments import Log
 from millstream.store.pending import Pending
 from millstream.store.table import Kept

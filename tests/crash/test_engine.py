@@ -130,7 +130,7 @@ def test_renewals_survive_eviction(tmp_path: Path) -> None:
         data.store.read("/a", ReadRequest(), 100, NOW_MS + 500)  # too little to be logged at once
         for number in range(1, 9):
             _tick(data, NOW_MS + number * 6_000)
-            data.until(lambda: not data.store._jobs)
+            data.until(lambda: not data.store._runtime.jobs)
         assert "/a" not in data.store._by_name
         assert data.store._lookup("/a").stream.deadline_ms == NOW_MS + 60_500  # type: ignore[union-attr]
 
@@ -154,13 +154,13 @@ def test_a_clock_that_jumps_stops_nothing(tmp_path: Path, days: int) -> None:
         data.create("/a", body=b"before")
         now_ms = NOW_MS + days * 86_400_000
         _tick(data, now_ms)
-        data.until(lambda: not data.store._jobs)
+        data.until(lambda: not data.store._runtime.jobs)
         assert not data.store._residents.dirty  # a checkpoint was taken all the same
         request = AppendRequest(b"-after", OCTETS, False, None, None)
         assert data.wait(data.store.append("/a", request, now_ms)).tail == 12
         data.store._refusal, data.store._full_since_ms = NoSpace(), NOW_MS
         _tick(data, now_ms)
-        data.until(lambda: not data.store._jobs)
+        data.until(lambda: not data.store._runtime.jobs)
         assert data.store._refusal is None
 
 

@@ -82,7 +82,7 @@ def test_an_idle_stream_whose_time_is_over_takes_no_room(tmp_path: Path) -> None
         data.checkpoint()
         assert room(tmp_path) >= 50_000
         trim(data, NOW_MS + 11_000)
-        data.until(lambda: not data.store._jobs)
+        data.until(lambda: not data.store._runtime.jobs)
         data.checkpoint()
         assert room(tmp_path) == 0
     assert verify(tmp_path).is_sound
@@ -138,7 +138,7 @@ def test_a_read_during_a_checkpoint_that_removes_files_finds_everything(
                 assert kept.fetch(position, position + PIECE) == whole[position : position + PIECE]
 
         monkeypatch.setattr(RealDisk, "remove", look)
-        monkeypatch.setattr(data.store, "_in_background", lambda job, done: done(_attempt(job)))
+        monkeypatch.setattr(data.store._runtime, "in_background", lambda job, done: done(_attempt(job)))
         grow(data, "/s", 60)
         assert looked > 3
 

@@ -250,7 +250,7 @@ class Engine:
 
             self.until(lambda: not store._checkpointing)  # it takes one by itself now and then
             self._runner.run(checkpoint())
-            self.until(lambda: not store._checkpointing and not store._jobs)
+            self.until(lambda: not store._checkpointing and not store._runtime.jobs)
 
     # -- What tests ask most ---------------------------------------------------------------------
 

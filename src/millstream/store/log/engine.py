@@ -14,7 +14,7 @@ import heapq
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import groupby
 from typing import Any, TypeVar
 
@@ -44,9 +44,9 @@ from millstream.store.log.format import (
     TrimMeta,
     encode_record,
 )
-from millstream.store.log.guard import Guard
 from millstream.store.log.recovery import recover
 from millstream.store.log.residents import Residents, content_of
+from millstream.store.log.runtime import Runtime
 from millstream.store.log.segments import Log
 from millstream.store.log.staged import part_name
 from millstream.store.measures import Measures
@@ -65,28 +65,6 @@ _DUE_STEP = 1_000  # streams ended in one go
 D = TypeVar("D")
 
 _log = logging.getLogger("millstream")
-
-
-class Runtime(msgspec.Struct, frozen=True):
-    """How the engine gets things done beside the event loop; a simulation has its own way."""
-
-    start_committer: Callable[[Log, Callable[[Outcome], None]], Committer]
-    """Start what commits records; it reports on the event loop."""
-
-    in_background: Callable[[Callable[[], None], Callable[[BaseException | None], None]], None]
-    """Run a job, then report on the event loop how it ended."""
-
-    guard: Guard | None = None
-    """Held while files change, where others may want to copy them."""
-
-    def take_guard(self) -> bool:
-        """Tell whether files may change now, and keep others from copying them until that is over."""
-        return self.guard is None or self.guard.take()
-
-    def give_guard_back(self) -> None:
-        """Let others copy files."""
-        if self.guard is not None:
-            self.guard.give_back()
 
 
 class _Waiting(msgspec.Struct, frozen=True, gc=False):
@@ -123,7 +101,6 @@ class LogStore(StagingTable):
         self._refusal: Unstored | None = None
         self._full_since_ms = 0
         self._now_ms = 0
-        self._jobs = 0
         self._checkpointing = False  # from the picture on
         self._writing = False  # when the log was durable up to it
         self._in_picture: dict[int, Kept] = {}
@@ -145,11 +122,11 @@ class LogStore(StagingTable):
 
     async def close(self) -> None:
         """Commit what is queued, take a last checkpoint, and let go of everything."""
-        await self._jobs_done()
+        await self._runtime.jobs_done()
         if self._committer is not None:
             self._committer.stop()
             await asyncio.sleep(0)  # let its last report arrive
-            await self._jobs_done()
+            await self._runtime.jobs_done()
         is_clean = self._refusal is None and self._durable_lsn == self._lsn
         if is_clean and self._has_changed() and self._runtime.take_guard():
             try:
@@ -179,10 +156,6 @@ class LogStore(StagingTable):
         self.unsynced_changes = self.unsynced_bytes = 0
         self._lsn = self._durable_lsn = self._log.next_lsn - 1
         self.quotas.recount(self._kept_names)
-
-    async def _jobs_done(self) -> None:
-        while self._jobs:  # noqa: ASYNC110  once, at the end: not worth an event
-            await asyncio.sleep(0.01)
 
     @property
     def measures(self) -> Measures:
@@ -469,7 +442,7 @@ class LogStore(StagingTable):
             self._full_since_ms = self._now_ms
             self._settle_all(NoSpace())
 
-        self._in_background(job, done)
+        self._runtime.begin_job(job, done)
 
     def _try_again(self) -> None:
         """See whether there is room again, and go on if so."""
@@ -486,7 +459,7 @@ class LogStore(StagingTable):
                 self._fail(outcome.reason)
 
         self._full_since_ms = _NEVER
-        self._in_background(self._log.reserve, done)
+        self._runtime.begin_job(self._log.reserve, done)
 
     def _fail(self, reason: str) -> None:
         """Take no more changes: what was not synced may or may not be on the disk."""
@@ -494,14 +467,6 @@ class LogStore(StagingTable):
         self._refusal = StoreFailed()
         self._settle_all(self._refusal)
         self.on_failure(reason)
-
-    def _in_background(self, job: Callable[[], None], done: Callable[[BaseException | None], None]) -> None:
-        def finished(error: BaseException | None) -> None:
-            self._jobs -= 1
-            done(error)
-
-        self._jobs += 1
-        self._runtime.in_background(job, finished)
 
     # -- Checkpoints -----------------------------------------------------------------------------
 
@@ -551,7 +516,7 @@ class LogStore(StagingTable):
             checkpoint.write(self._disk, self._catalog)
             self.measures.checkpoint_s.observe(time.monotonic() - began_s)
 
-        self._in_background(write, lambda error: self._finish_checkpoint(checkpoint, error))
+        self._runtime.begin_job(write, lambda error: self._finish_checkpoint(checkpoint, error))
 
     def _finish_checkpoint(self, checkpoint: Checkpoint, error: BaseException | None) -> None:
         in_picture, self._in_picture = self._in_picture, {}
@@ -592,7 +557,7 @@ class LogStore(StagingTable):
             if error is not None:
                 _log.error("files of former parts could not be removed: %s", error)
 
-        self._in_background(lambda: checkpoint.clean(self._disk), done)
+        self._runtime.begin_job(lambda: checkpoint.clean(self._disk), done)
 
     # -- Eviction --------------------------------------------------------------------------------
 

@@ -78,9 +78,9 @@ class Opened:
         async def begin() -> None:
             self.store.checkpoint()
 
-        self.until(lambda: not self.store._checkpointing)  # one at a time
+        self.until(lambda: not self.store._checkpoints.under_way)  # one at a time
         self.runner.run(begin())
-        self.until(lambda: not self.store._checkpointing)
+        self.until(lambda: not self.store._checkpoints.under_way)
         self.runner.run(asyncio.sleep(0.01))
 
     def abandon(self) -> None:

@@ -317,7 +317,7 @@ class Simulation(PartClients):
         self._note(lsn, plain.Trim(id, meta.start))
 
     def _checkpoint(self) -> None:
-        if self.store._refusal is None and not self.store._checkpointing:
+        if self.store._refusal is None and not self.store._checkpoints.under_way:
             self.say("checkpoint")
             self.store.checkpoint()
 

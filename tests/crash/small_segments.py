@@ -7,13 +7,13 @@ files written, between any two requests.
 """
 
 from millstream.cli.main import run
-from millstream.store.log import engine
+from millstream.store.log import checkpointing, engine
 from millstream.store.log.opening import FolderStore
 
 if __name__ == "__main__":
     defaults = FolderStore.__init__.__kwdefaults__
     assert defaults is not None
     defaults["segment_bytes"] = 16 * 1024
-    engine._CHECKPOINT_AGE_MS = 200
+    checkpointing._DUE_AGE_MS = 200
     engine._SWEEP_AGE_MS = 200
     run()

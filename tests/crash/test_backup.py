@@ -171,7 +171,7 @@ def test_a_checkpoint_waits_for_a_backup_and_appends_do_not(tmp_path: Path) -> N
         copier.wait()
         later_ms = NOW_MS + 60_000
         folder.store.expire(later_ms)
-        assert not folder.store._checkpointing
+        assert not folder.store._checkpoints.under_way
         folder.append("/a", b"taken all the same")
         copier.give_back()
         copier.close()
@@ -180,10 +180,10 @@ def test_a_checkpoint_waits_for_a_backup_and_appends_do_not(tmp_path: Path) -> N
             folder.store.expire(later_ms)
 
         folder.runner.run(tick())
-        assert folder.store._checkpointing
+        assert folder.store._checkpoints.under_way
         second = Guard(tmp_path / "data")
         assert not second.take()  # and now it is the backup that has to wait
-        folder.until(lambda: not folder.store._checkpointing)
+        folder.until(lambda: not folder.store._checkpoints.under_way)
         assert second.take()
         second.close()
 
@@ -211,7 +211,7 @@ def test_a_checkpoint_that_is_due_in_the_middle_of_a_backup(
                 for _ in range(5):
                     folder.append("/kept", bytes(1000))
                 folder.runner.run(tick())
-                folder.until(lambda: not folder.store._checkpointing)
+                folder.until(lambda: not folder.store._checkpoints.under_way)
                 folder.runner.run(asyncio.sleep(0.05))  # old segments are released after that
 
         def linking(*arguments: Any) -> None:

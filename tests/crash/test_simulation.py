@@ -95,7 +95,7 @@ class ForgetsProducers(Variant):
 class HastyStore(WatchedStore):
     def checkpoint(self) -> None:
         checkpoint = self._take_pictures()
-        self._checkpointing = True
+        self._checkpoints.begin(checkpoint, self._now_ms)
         self._write_checkpoint(checkpoint, None)
 
 

@@ -248,9 +248,9 @@ class Engine:
             async def checkpoint() -> None:
                 store.checkpoint()
 
-            self.until(lambda: not store._checkpointing)  # it takes one by itself now and then
+            self.until(lambda: not store._checkpoints.under_way)  # it takes one by itself now and then
             self._runner.run(checkpoint())
-            self.until(lambda: not store._checkpointing and not store._runtime.jobs)
+            self.until(lambda: not store._checkpoints.under_way and not store._runtime.jobs)
 
     # -- What tests ask most ---------------------------------------------------------------------
 

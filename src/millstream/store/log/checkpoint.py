@@ -27,7 +27,7 @@ from millstream.store.log.content import Extent, StreamFiles, Unflushed, write_u
 from millstream.store.log.disk import Disk, SyncError, is_full
 from millstream.store.log.failpoints import reach
 from millstream.store.log.removal import remove_files
-from millstream.store.log.residents import content_of
+from millstream.store.log.residents import Residents, content_of
 from millstream.store.log.staged import PartId, StoredPart, part_name, remove_parts, write_parts
 from millstream.store.table import Kept
 
@@ -91,6 +91,15 @@ class Checkpoint(msgspec.Struct, frozen=True):
     trimmed: list[str]
     """Files of which nothing is left, of streams that are."""
     released: list[PartId]
+
+    @classmethod
+    def take(cls, residents: Residents, lsn: int) -> "Checkpoint":
+        """Take pictures of all that is dirty, which it is no more."""
+        dirty, residents.dirty, residents.changed_bytes = residents.dirty, {}, 0
+        pictures = [Picture.of(kept) for kept in dirty.values()]
+        trimmed = [name for one in pictures for name in content_of(one.kept).removable(one.extent, one.end)]
+        gone, released = residents.lost.copy(), list(residents.released)
+        return cls(lsn, residents.next_id, pictures, gone, trimmed, released)
 
     def write(self, disk: Disk, catalog: Catalog) -> None:
         """Make it the state to recover from; the log must be durable up to its lsn."""

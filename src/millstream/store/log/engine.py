@@ -15,6 +15,7 @@ import logging
 import time
 from collections import deque
 from collections.abc import Iterator
+from functools import partial
 from itertools import groupby
 from typing import Any, TypeVar
 
@@ -27,7 +28,8 @@ from millstream.protocol.streams import NoSpace, NotFound, SoftDeleted, StoreFai
 from millstream.store.base import Appended, Created, Deleted, Dropped, Head, Read, Staged
 from millstream.store.base import Committed as PartsCommitted
 from millstream.store.log.catalog import NOBODY, Catalog
-from millstream.store.log.checkpoint import Checkpoint, Picture, may_pass
+from millstream.store.log.checkpoint import Checkpoint, may_pass
+from millstream.store.log.checkpointing import Checkpoints
 from millstream.store.log.commit import Committed, Committer, Full, Outcome, outcome_of
 from millstream.store.log.content import StreamContent, StreamFiles
 from millstream.store.log.disk import Disk
@@ -44,18 +46,16 @@ from millstream.store.log.format import (
     TrimMeta,
     encode_record,
 )
+from millstream.store.log.intervals import NEVER, elapsed
 from millstream.store.log.recovery import recover
-from millstream.store.log.residents import Residents, content_of
+from millstream.store.log.residents import Residents
 from millstream.store.log.runtime import Runtime
 from millstream.store.log.segments import Log
-from millstream.store.log.staged import part_name
 from millstream.store.measures import Measures
 from millstream.store.parts import StagingTable
 from millstream.store.pending import Eventually, Pending
 from millstream.store.table import Ending, Kept
 
-_CHECKPOINT_STREAMS = 5_000
-_CHECKPOINT_AGE_MS = 5_000
 _SWEEP_AGE_MS = 5_000
 _SWEEP_STEP = 5_000  # streams looked at in one go, to be evicted
 _RENEWAL_STEP_MS = 1_000  # a TTL that is renewed all the time is logged once in a while
@@ -91,8 +91,8 @@ class LogStore(StagingTable):
         self._catalog = catalog
         self._log = log
         self._runtime = runtime
-        self._checkpoint_bytes = checkpoint_bytes
         self._files = StreamFiles(disk)
+        self._checkpoints = Checkpoints(catalog, self._files, runtime, log.measures, checkpoint_bytes)
         self._residents = Residents(catalog, self._files, 0)
         self._committer: Committer | None = None
         self._waiting: deque[_Waiting] = deque()
@@ -101,10 +101,6 @@ class LogStore(StagingTable):
         self._refusal: Unstored | None = None
         self._full_since_ms = 0
         self._now_ms = 0
-        self._checkpointing = False  # from the picture on
-        self._writing = False  # when the log was durable up to it
-        self._in_picture: dict[int, Kept] = {}
-        self._checkpointed_ms = 0
         self._to_sweep: list[Kept] = []
         self._swept_ms = 0
         self._due_after = NOBODY
@@ -128,7 +124,7 @@ class LogStore(StagingTable):
             await asyncio.sleep(0)  # let its last report arrive
             await self._runtime.jobs_done()
         is_clean = self._refusal is None and self._durable_lsn == self._lsn
-        if is_clean and self._has_changed() and self._runtime.take_guard():
+        if is_clean and self._residents.has_changed and self._runtime.take_guard():
             try:
                 last = self._take_pictures()
                 last.write(self._disk, self._catalog)
@@ -151,7 +147,6 @@ class LogStore(StagingTable):
         self._staging = {id: kept for id, kept in residents.by_id.items() if kept.staged}
         self._due_after = NOBODY
         self._to_sweep.clear()
-        self._bytes_since_checkpoint = 0
         self._unsynced.clear()
         self.unsynced_changes = self.unsynced_bytes = 0
         self._lsn = self._durable_lsn = self._log.next_lsn - 1
@@ -230,9 +225,9 @@ class LogStore(StagingTable):
         if self._refusal is None:
             self._expire_saved(now_ms)
             super().expire(now_ms)
-            if self._checkpoint_is_due(now_ms) and self._runtime.take_guard():
+            if self._checkpoints.is_due(self._residents, now_ms) and self._runtime.take_guard():
                 self.checkpoint()
-        elif isinstance(self._refusal, NoSpace) and _elapsed(self._full_since_ms, now_ms, _RETRY_FULL_MS):
+        elif isinstance(self._refusal, NoSpace) and elapsed(self._full_since_ms, now_ms, _RETRY_FULL_MS):
             self._try_again()
         self._sweep(now_ms)
 
@@ -348,8 +343,9 @@ class LogStore(StagingTable):
         record = encode_record(type, kept.stream.id, meta, payload)
         self._lsn += 1
         kept.lsn = self._lsn
-        self._residents.dirty[kept.stream.id] = kept
-        self._bytes_since_checkpoint += len(record)
+        residents = self._residents
+        residents.dirty[kept.stream.id] = kept
+        residents.changed_bytes += len(record)
         self._unsynced.append(len(record))
         self.unsynced_changes += 1
         self.unsynced_bytes += len(record)
@@ -422,8 +418,8 @@ class LogStore(StagingTable):
         """Refuse changes; those that were decided and are not durable did not happen."""
         _log.warning("the disk is full: changes are refused until there is room")
         self._refusal = NoSpace()
-        self._full_since_ms = _NEVER
-        if not self._writing:  # otherwise the checkpoint that is being written goes first
+        self._full_since_ms = NEVER
+        if not self._checkpoints.writing:  # otherwise the checkpoint that is being written goes first
             self._take_back()
 
     def _take_back(self) -> None:
@@ -458,7 +454,7 @@ class LogStore(StagingTable):
             else:
                 self._fail(outcome.reason)
 
-        self._full_since_ms = _NEVER
+        self._full_since_ms = NEVER
         self._runtime.begin_job(self._log.reserve, done)
 
     def _fail(self, reason: str) -> None:
@@ -470,101 +466,39 @@ class LogStore(StagingTable):
 
     # -- Checkpoints -----------------------------------------------------------------------------
 
-    def _has_changed(self) -> bool:
-        return bool(self._residents.dirty or self._residents.lost or self._residents.released)
-
-    def _checkpoint_is_due(self, now_ms: int) -> bool:
-        if self._checkpointing or not self._has_changed():
-            return False
-        return (
-            self._bytes_since_checkpoint >= self._checkpoint_bytes
-            or len(self._residents.dirty) >= _CHECKPOINT_STREAMS
-            or _elapsed(self._checkpointed_ms, now_ms, _CHECKPOINT_AGE_MS)
-        )
-
     def checkpoint(self) -> None:
         """Bring the files and the catalog up to date, beside what else goes on."""
         checkpoint = self._take_pictures()
-        self._checkpointing = True
-        self._checkpointed_ms = self._now_ms
-        durable: Pending[Any] = Pending()
-        durable.then(lambda refusal: self._write_checkpoint(checkpoint, refusal))
-        self._waiting.append(_Waiting(self._lsn, durable, None))
-        self._durable(self._durable_lsn)
+        self._checkpoints.begin(checkpoint, self._now_ms)
+        self._held(None).then(lambda refusal: self._write_checkpoint(checkpoint, refusal))
+        self._durable(self._durable_lsn)  # perhaps there is nothing to wait for
 
     def _take_pictures(self) -> Checkpoint:
-        residents = self._residents
-        dirty, residents.dirty = residents.dirty, {}
-        self._in_picture = dirty
-        self._bytes_since_checkpoint = 0
-        pictures = [Picture.of(kept) for kept in dirty.values()]
-        trimmed = [name for one in pictures for name in content_of(one.kept).removable(one.extent, one.end)]
-        gone, released = residents.lost.copy(), list(residents.released)
-        return Checkpoint(self._lsn, residents.next_id, pictures, gone, trimmed, released)
+        return Checkpoint.take(self._residents, self._lsn)
 
     def _write_checkpoint(self, checkpoint: Checkpoint, refusal: Unstored | None) -> None:
-        if refusal is not None:  # what it shows did not happen; nothing of it was written
-            self._checkpointing, self._in_picture = False, {}
-            self._runtime.give_guard_back()
-            return
-        self._writing = True
-        for picture in checkpoint.pictures:
-            content_of(picture.kept).narrow(picture.extent)
+        if refusal is not None:
+            self._checkpoints.drop()
+        else:
+            written = partial(self._on_checkpoint, checkpoint)
+            self._checkpoints.write(checkpoint, self._residents, written)
 
-        def write() -> None:
-            began_s = time.monotonic()
-            checkpoint.write(self._disk, self._catalog)
-            self.measures.checkpoint_s.observe(time.monotonic() - began_s)
-
-        self._runtime.begin_job(write, lambda error: self._finish_checkpoint(checkpoint, error))
-
-    def _finish_checkpoint(self, checkpoint: Checkpoint, error: BaseException | None) -> None:
-        in_picture, self._in_picture = self._in_picture, {}
-        self._checkpointing = self._writing = False
-        self._files.let_go(checkpoint.trimmed)
-        self._runtime.give_guard_back()
-        residents = self._residents
+    def _on_checkpoint(self, checkpoint: Checkpoint, error: BaseException | None) -> None:
         if error is None:
-            for picture in checkpoint.pictures:
-                stream = picture.kept.stream
-                if residents.by_id.get(stream.id) is picture.kept:
-                    picture.forget_saved(self._files)
-                    residents.unsaved_names.discard(stream.name)
-            for id in checkpoint.gone:
-                residents.lost.pop(id, None)
-            self._clean_after(checkpoint)
             self._due_after = NOBODY
             assert self._committer is not None  # a checkpoint is taken while it runs
             self._committer.call(lambda: self._log.release(checkpoint.lsn))
-        elif may_pass(error):
-            _log.error("a checkpoint failed and will be tried again: %s", error)
-            for id, kept in in_picture.items():
-                if residents.by_id.get(id) is kept:
-                    residents.dirty[id] = kept
-        else:
+        elif not may_pass(error):
             self._fail(f"a checkpoint failed: {error}")
         if isinstance(self._refusal, NoSpace):
             self._take_back()
-
-    def _clean_after(self, checkpoint: Checkpoint) -> None:
-        """Remove the files of former parts; what cannot be removed is found again at the next start."""
-        if not checkpoint.released:
-            return
-        self._residents.released.difference_update(checkpoint.released)
-        self._files.let_go(part_name(part) for part in checkpoint.released)
-
-        def done(error: BaseException | None) -> None:
-            if error is not None:
-                _log.error("files of former parts could not be removed: %s", error)
-
-        self._runtime.begin_job(lambda: checkpoint.clean(self._disk), done)
 
     # -- Eviction --------------------------------------------------------------------------------
 
     def _sweep(self, now_ms: int) -> None:
         """Let go of streams that nobody has used since the last time; the catalog has them."""
         residents = self._residents
-        if not self._to_sweep and _elapsed(self._swept_ms, now_ms, _SWEEP_AGE_MS):
+        if not self._to_sweep and elapsed(self._swept_ms, now_ms, _SWEEP_AGE_MS):
             self._to_sweep = list(residents.by_id.values())
             self._swept_ms = now_ms
         for kept in self._to_sweep[-_SWEEP_STEP:]:
@@ -587,13 +521,5 @@ class LogStore(StagingTable):
             and kept.stream.fork_count == 0
             and not kept.staged
             and id not in self._residents.dirty
-            and id not in self._in_picture
+            and id not in self._checkpoints.in_picture
         )
-
-
-_NEVER = 2**62
-
-
-def _elapsed(since_ms: int, now_ms: int, least_ms: int) -> bool:
-    """Tell whether some time has passed; a clock that was set back counts as that."""
-    return since_ms != _NEVER and not since_ms <= now_ms < since_ms + least_ms

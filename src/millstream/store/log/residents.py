@@ -30,11 +30,18 @@ class Residents:
         self.by_name: dict[str, Kept] = {}
         self.by_id: dict[int, Kept] = {}
         self.dirty: dict[int, Kept] = {}
+        self.changed_bytes = 0
+        """How much was logged since the last checkpoint."""
         self.lost: dict[int, list[str]] = {}
         """Streams that are gone, though the catalog may still have them, and their files."""
         self.unsaved_names: set[str] = set()
         self.released: set[PartId] = set()
         """Parts that are none any more, though the catalog may still list them: they may have files."""
+
+    @property
+    def has_changed(self) -> bool:
+        """Whether a checkpoint would have anything to write."""
+        return bool(self.dirty or self.lost or self.released)
 
     def find(self, name: str) -> Kept | None:
         """Find a stream by its name, in memory or in the catalog."""

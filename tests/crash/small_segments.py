@@ -7,7 +7,7 @@ files written, between any two requests.
 """
 
 from millstream.cli.main import run
-from millstream.store.log import checkpointing, engine
+from millstream.store.log import checkpointing, eviction
 from millstream.store.log.opening import FolderStore
 
 if __name__ == "__main__":
@@ -15,5 +15,5 @@ if __name__ == "__main__":
     assert defaults is not None
     defaults["segment_bytes"] = 16 * 1024
     checkpointing._DUE_AGE_MS = 200
-    engine._SWEEP_AGE_MS = 200
+    eviction._ROUND_AGE_MS = 200
     run()

@@ -33,6 +33,7 @@ from millstream.store.log.checkpointing import Checkpoints
 from millstream.store.log.commit import Committed, Committer, Full, Outcome, outcome_of
 from millstream.store.log.content import StreamContent, StreamFiles
 from millstream.store.log.disk import Disk
+from millstream.store.log.eviction import Evictions
 from millstream.store.log.format import (
     AppendMeta,
     CommitMeta,
@@ -56,11 +57,10 @@ from millstream.store.parts import StagingTable
 from millstream.store.pending import Eventually, Pending
 from millstream.store.table import Ending, Kept
 
-_SWEEP_AGE_MS = 5_000
-_SWEEP_STEP = 5_000  # streams looked at in one go, to be evicted
 _RENEWAL_STEP_MS = 1_000  # a TTL that is renewed all the time is logged once in a while
 _RETRY_FULL_MS = 1_000
 _DUE_STEP = 1_000  # streams ended in one go
+_SPARE_DEADLINES = 5_000
 
 D = TypeVar("D")
 
@@ -93,6 +93,7 @@ class LogStore(StagingTable):
         self._runtime = runtime
         self._files = StreamFiles(disk)
         self._checkpoints = Checkpoints(catalog, self._files, runtime, log.measures, checkpoint_bytes)
+        self._evictions = Evictions(self._log_renewal)
         self._residents = Residents(catalog, self._files, 0)
         self._committer: Committer | None = None
         self._waiting: deque[_Waiting] = deque()
@@ -101,8 +102,6 @@ class LogStore(StagingTable):
         self._refusal: Unstored | None = None
         self._full_since_ms = 0
         self._now_ms = 0
-        self._to_sweep: list[Kept] = []
-        self._swept_ms = 0
         self._due_after = NOBODY
 
     # -- Opening and closing ---------------------------------------------------------------------
@@ -146,7 +145,7 @@ class LogStore(StagingTable):
             self._watch(kept)
         self._staging = {id: kept for id, kept in residents.by_id.items() if kept.staged}
         self._due_after = NOBODY
-        self._to_sweep.clear()
+        self._evictions.forget()
         self._unsynced.clear()
         self.unsynced_changes = self.unsynced_bytes = 0
         self._lsn = self._durable_lsn = self._log.next_lsn - 1
@@ -229,7 +228,8 @@ class LogStore(StagingTable):
                 self.checkpoint()
         elif isinstance(self._refusal, NoSpace) and elapsed(self._full_since_ms, now_ms, _RETRY_FULL_MS):
             self._try_again()
-        self._sweep(now_ms)
+        self._evictions.go_on(self._residents, self._checkpoints.in_picture, now_ms)
+        self._forget_deadlines()
 
     def _expire_saved(self, now_ms: int) -> None:
         """End what is due by the catalog; it changes only by checkpoints, so each is looked at once."""
@@ -238,6 +238,13 @@ class LogStore(StagingTable):
             kept = self._find(due.name, now_ms)
             if isinstance(kept, Kept):  # it was renewed since
                 self._watch(kept)
+
+    def _forget_deadlines(self) -> None:
+        """Drop those of streams that left memory, once most are: the catalog knows what is due."""
+        by_id = self._residents.by_id
+        if len(self._deadlines) > 2 * len(by_id) + _SPARE_DEADLINES:
+            self._deadlines = [entry for entry in self._deadlines if entry[1] in by_id]
+            heapq.heapify(self._deadlines)
 
     # -- What the table asks of an engine --------------------------------------------------------
 
@@ -492,34 +499,3 @@ class LogStore(StagingTable):
             self._fail(f"a checkpoint failed: {error}")
         if isinstance(self._refusal, NoSpace):
             self._take_back()
-
-    # -- Eviction --------------------------------------------------------------------------------
-
-    def _sweep(self, now_ms: int) -> None:
-        """Let go of streams that nobody has used since the last time; the catalog has them."""
-        residents = self._residents
-        if not self._to_sweep and elapsed(self._swept_ms, now_ms, _SWEEP_AGE_MS):
-            self._to_sweep = list(residents.by_id.values())
-            self._swept_ms = now_ms
-        for kept in self._to_sweep[-_SWEEP_STEP:]:
-            if kept.used:
-                kept.used = False
-            elif self._is_idle(kept):
-                if kept.logged_deadline_ms == (kept.stream.deadline_ms or 0):
-                    residents.evict(kept)
-                else:  # the catalog must hear of it first
-                    self._log_renewal(kept)
-        del self._to_sweep[-_SWEEP_STEP:]
-        if len(self._deadlines) > 2 * len(residents.by_id) + _SWEEP_STEP:
-            self._deadlines = [entry for entry in self._deadlines if entry[1] in residents.by_id]
-            heapq.heapify(self._deadlines)
-
-    def _is_idle(self, kept: Kept) -> bool:
-        id = kept.stream.id
-        return (
-            self._residents.by_id.get(id) is kept
-            and kept.stream.fork_count == 0
-            and not kept.staged
-            and id not in self._residents.dirty
-            and id not in self._checkpoints.in_picture
-        )

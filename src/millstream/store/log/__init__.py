@@ -24,17 +24,20 @@ holds every change since.
 
 Where to look:
 
-        engine       decides, submits, answers; refuses when the disk is full or failed
-        residents    which streams are in memory
-        commit       the thread that writes and syncs
-        segments     the log on disk; `format` draws its bytes
-        checkpoint   pictures of streams, written to files (`content`) and to the catalog
-        staged       the files of parts, and how a commit reads from them
-        layout       which file holds which bytes; `removal` removes those that nobody needs
-        recovery     the way back: catalog, then log
-        disk         the only door to the disk, and the place where a simulated one stands in
-        failpoints   named places where a test ends the process
-        check        looks at a folder offline (`file_checks` at its files), and cuts a damaged log
-        opening      puts it all together on a folder
-        backup       copies a folder that is in use; `archives` are where to, `guard` keeps them apart
+        changes        from a decision to its record, and from the durable record to its answer
+        engine         opens and closes, refuses when the disk is full or failed, does what is due
+        residents      which streams are in memory; by `eviction` they leave it
+        commit         the thread that writes and syncs
+        segments       the log on disk; `format` draws its bytes
+        checkpointing  when a checkpoint is due, and its way from the pictures to the end
+        checkpoint     pictures of streams, written to files (`content`) and to the catalog
+        staged         the files of parts, and how a commit reads from them
+        layout         which file holds which bytes; `removal` removes those that nobody needs
+        recovery       the way back: catalog, then log
+        disk           the only door to the disk, and the place where a simulated one stands in
+        runtime        what goes on beside the event loop, which a simulation does in its own way
+        failpoints     named places where a test ends the process
+        check          looks at a folder offline (`file_checks` at its files), and cuts a damaged log
+        opening        puts it all together on a folder
+        backup         copies a folder that is in use; `archives` are where to, `guard` keeps them apart
 """

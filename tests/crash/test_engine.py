@@ -29,29 +29,29 @@ from millstream.store.log.segments import Log
 @pytest.mark.parametrize("seed", range(20))
 def test_crashing_five_times_while_recovering_changes_nothing(seed: int) -> None:
     simulation = Simulation(seed)
-    simulation._boot()
+    simulation.machine.boot()
     simulation.disk.crash_at = simulation.disk.steps + 150
     with contextlib.suppress(CrashError):
         for _ in range(400):
             simulation.step()
     simulation.disk.power_cut()
     expected = _last_lsn(simulation)
-    simulation._crash()
+    simulation.machine.crash()
     for step in (1, 2, 3, 4, 5):
         simulation.disk.crash_at = simulation.disk.steps + step
         with pytest.raises(CrashError):
-            simulation._open()
+            simulation.machine.open()
         simulation.disk.power_cut()
         assert _last_lsn(simulation) == expected
-    simulation._open()  # which compares everything
-    assert simulation.store._lsn == expected
-    simulation.catalog.really_close()
+    simulation.machine.open()  # which compares everything
+    assert simulation.world.store._lsn == expected
+    simulation.machine.catalog.really_close()
 
 
 def _last_lsn(simulation: Simulation) -> int:
     disk = copy.deepcopy(_without_hook(simulation.disk))
     log = Log(disk, 2048)
-    recover(simulation.catalog, log, StreamFiles(disk))
+    recover(simulation.machine.catalog, log, StreamFiles(disk))
     return log.next_lsn - 1
 
 

@@ -43,7 +43,8 @@ def test_a_seed_replays_exactly() -> None:
     def trace() -> list[object]:
         simulation = Simulation(11)
         simulation.run()
-        return [simulation.disk.steps, simulation.now_ms, simulation.told_lsn, simulation.disk.snapshot()]
+        world, told_lsn = simulation.world, simulation.expected.told_lsn
+        return [world.disk.steps, world.now_ms, told_lsn, world.disk.snapshot()]
 
     assert trace() == trace()
 

@@ -63,7 +63,7 @@ def _simulation(_: Path, scale: float) -> str:
         except BaseException as error:
             error.add_note(f"Replay it with: python -m tests.crash.simulation --seed {seed}")
             raise
-        crashes += simulation.crashes
+        crashes += simulation.machine.crashes
         if seed % 200 == 199:
             print(f"  {seed + 1} seeds", flush=True)
     return f"{seeds} seeds x {GENERATIONS} generations x {STEPS} steps, {crashes} crashes, no violation"

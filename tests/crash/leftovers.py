@@ -1,0 +1,44 @@
+"""After a clean end the disk holds what somebody needs, and nothing else."""
+
+from millstream.protocol.retention import needed
+from millstream.store.log import content, layout, staged
+from millstream.store.log.catalog import Catalog
+
+from .simulated_world import World
+
+
+def check_part_files(world: World) -> None:
+    """There is a file for each part, and no other."""
+    if world.store._refusal is not None:
+        return
+    residents = world.store._residents
+    wanted = {(id, number) for id, kept in residents.by_id.items() for number in kept.staged}
+    world.check(set(staged.find_parts(world.disk)) == wanted, "there are files of parts that are none")
+
+
+def check_room(world: World, catalog: Catalog) -> None:
+    """Streams that are there have no file of which nothing is left."""
+    if world.store._refusal is not None:
+        return
+    rows = {row.stream_id: row for row in catalog.rows()}
+    for path in world.disk.snapshot():
+        folder, _, name = path.rpartition("/")
+        if not folder.startswith("streams/") or int(name[:16], 16) not in rows:
+            continue
+        row = rows[int(name[:16], 16)]
+        stream = row.stream()
+        size = layout.chunk_bytes(stream.retention)
+        number = int(name.split(".")[1]) if name.count(".") == 2 else 0
+        extent = content.Extent.of(stream)
+        if name.endswith(".idx"):
+            wanted = number >= extent.first_entry // layout.chunk_entries(size)
+        else:
+            first = stream.base + number * size
+            ranges = [(stream.start, stream.start + 1), *needed(stream.start, stream.tail, stream.shared)]
+            wanted = any(first < end and start < first + size for start, end in ranges)
+        wanted |= _first_file_of_a_fork(stream.start, stream.base, number)
+        world.check(wanted, f"{path}: is left of {stream.name}, from {stream.start} to {stream.tail}")
+
+
+def _first_file_of_a_fork(start: int, base: int, number: int) -> bool:
+    return number == 0 and start <= base

@@ -1,0 +1,157 @@
+"""The machine that the engine runs on: it boots, works when the dice say so, has bad weather, and crashes."""
+
+from collections import deque
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from millstream.store.log.commit import Outcome
+from millstream.store.log.runtime import Runtime
+from millstream.store.log.segments import Log
+
+from .expectations import Expectations
+from .leftovers import check_part_files, check_room
+from .simulated_disk import CrashError
+from .simulated_engine import SimulatedCatalog, SimulatedCommitter, Variant
+from .simulated_world import World
+
+
+class Machine:
+    """A disk with its catalog, and one engine after the other."""
+
+    def __init__(self, world: World, variant: type[Variant], expected: Expectations) -> None:
+        self.world = world
+        self.random = world.random
+        self.disk = world.disk
+        self.variant = variant
+        self.expected = expected
+        self.catalog = SimulatedCatalog(world.disk)
+        self.jobs: deque[tuple[Callable[[], None], Callable[[BaseException | None], None]]] = deque()
+        self.in_job = False
+        self.crashes = 0
+
+    # -- Its lives ---------------------------------------------------------------------------------
+
+    def boot(self) -> None:
+        """Open what the last life left, though some attempts may crash."""
+        for _ in range(6):
+            if self.random.random() < 0.25:
+                self.disk.crash_at = self.disk.steps + self.random.randint(1, 6)
+            try:
+                self.open()
+            except CrashError as crash:
+                self.world.say(f"crash while recovering, {crash}")
+                self.crash()
+                continue
+            self.disk.crash_at = None
+            return
+        self.open()
+
+    def open(self) -> None:
+        """Put an engine on the disk, and let it recover."""
+        salt = (lambda: self.random.randbytes(8)) if self.variant.salted else (lambda: b"saltless")
+        log = self.variant.log(self.disk, segment_bytes=2048, new_salt=salt, fills=True)
+        self.world.store = self.variant.store(
+            self.disk, self.catalog, log, Runtime(self._start_committer, self._in_background)
+        )
+        self.world.store.watcher = self.expected
+        _drive(self.world.store.open())
+        self.world.say(f"recovered up to {self.world.store._lsn}, told {self.expected.told_lsn}")
+
+    def crash(self) -> None:
+        """End the process, or the power."""
+        self.crashes += 1
+        power = self.random.random() < 0.6
+        self.world.say("power cut" if power else "kill")
+        self.disk.power_cut() if power else self.disk.kill()
+        self.in_job = False
+        self.jobs.clear()
+        self.expected.on_crash()
+        self.disk.capacity = None
+
+    def shut_down(self) -> None:
+        """End as a server does, with everything done; then nothing is left that nobody needs."""
+        self.disk.capacity = None
+        self.disk.crash_at = None
+        self.disk._faults.clear()
+        while self.committer.queue or self.committer.reports or self.jobs:
+            if self.committer.queue and not self.committer.parked:
+                self.committer.commit(1)
+            elif self.committer.reports:
+                self.committer.deliver()
+            elif self.jobs:
+                self.run_job()
+            else:
+                break
+        self.disk.capacity = None  # the weather may have changed while jobs ran
+        self.disk._faults.clear()
+        _drive(self.world.store.close())
+        self.world.say("closed")
+        self.world.check(self.disk.open_files == 0, f"{self.disk.open_files} files were left open")
+        check_part_files(self.world)
+        check_room(self.world, self.catalog)
+        self.crash()
+
+    # -- What the engine has beside it -------------------------------------------------------------
+
+    def _start_committer(self, log: Log, report: Callable[[Outcome], None]) -> SimulatedCommitter:
+        self.committer = self.variant.committer(log, report)
+        return self.committer
+
+    def _in_background(self, job: Callable[[], None], report: Callable[[BaseException | None], None]) -> None:
+        self.jobs.append((job, report))
+
+    def commit(self) -> None:
+        """The committer writes some of what it has."""
+        if not self.committer.parked:
+            self.committer.commit(self.random.randint(1, 6))
+
+    def report(self) -> None:
+        """The engine hears what came of a commit."""
+        if self.committer.reports:
+            self.world.say(f"report: {self.committer.reports[0]}")
+            self.committer.deliver()
+
+    def run_job(self) -> None:
+        """A job of the background runs, and the engine hears how it ended."""
+        if not self.jobs:
+            return
+        job, report = self.jobs.popleft()
+        error: BaseException | None = None
+        self.in_job = True
+        try:
+            job()
+        except Exception as problem:
+            error = problem
+        finally:
+            self.in_job = False
+        self.world.say(f"job done: {error!r}")
+        report(error)
+
+    def checkpoint(self) -> None:
+        """A checkpoint begins, earlier than it is due."""
+        if self.world.store._refusal is None and not self.world.store._checkpoints.under_way:
+            self.world.say("checkpoint")
+            self.world.store.checkpoint()
+
+    # -- Faults ------------------------------------------------------------------------------------
+
+    def change_weather(self) -> None:
+        """The disk gets full, or has room again; or one operation of it will fail."""
+        kind = self.random.random()
+        if self.disk.capacity is not None:
+            self.disk.capacity = None
+        elif kind < 0.6:
+            self.disk.capacity = self.disk.used() + self.random.randint(0, 3000)
+        elif kind < 0.7:
+            self.disk.fail_next("sync")
+        elif kind < 0.8:
+            self.disk.fail_next("write")
+
+
+def _drive(work: Coroutine[Any, Any, None]) -> None:
+    """Run a coroutine that has nothing to wait for."""
+    try:
+        while True:
+            work.send(None)
+    except StopIteration:
+        pass

@@ -14,6 +14,7 @@ What happens to an append:
 
         event loop     decide, change the accepted state, queue the record
         commit thread  one frame for all that is queued: one write, one fdatasync
+                       (of a lone change on a quick disk, the event loop does it itself)
         event loop     move the durable tail, wake readers, answer
 
         later, off that path (checkpoint): tails to stream files, one sync, rows and the log position
@@ -28,9 +29,9 @@ Where to look:
         engine         opens and closes, refuses when the disk is full or failed, does what is due
         residents      which streams are in memory; by `eviction` they leave it
         commit         the thread that writes and syncs
-        segments       the log on disk; `format` draws its bytes
+        segments       the log on disk, and what a commit leaves there; `format` draws its bytes
         checkpointing  when a checkpoint is due, and its way from the pictures to the end
-        checkpoint     pictures of streams, written to files (`content`) and to the catalog
+        checkpoint     pictures of streams, written to files (`content`) and to the catalog, step by step
         staged         the files of parts, and how a commit reads from them
         layout         which file holds which bytes; `removal` removes those that nobody needs
         recovery       the way back: catalog, then log

@@ -1,15 +1,22 @@
 """Checkpoints: bring the stream files and the catalog up to the log, so that the log can be cut.
 
-What is on the disk at each step, and what a power cut there leaves:
+What is on the disk at each step, and what a power cut there leaves. The last checkpoint was of the state
+after record 4, this one is of the state after record 8, and meanwhile the log goes on:
 
-        1  nothing new yet             the old catalog, the whole log
-        2  tails in stream files,      the same: bytes beyond what the catalog knows are ignored, and
-           files of the gone removed   the log still says that the gone are gone, streams and beginnings
-           and new parts in theirs
-        3  files and names synced      the same
-        4  catalog committed           the new catalog; the log still reaches further back than needed
-        5  old segments released,      done
-           files of former parts gone
+        step                     log          files     catalog     a start after a power cut here takes
+        1  pictures taken,       5 6 7 8      to 4      4           4 from the catalog, 5 6 7 8 from the log
+           log durable
+        2  tails and new parts   5 6 7 8 9    to 4~8    4           the same, and 9: bytes in files beyond
+           written                                                  what the catalog knows are ignored
+        3  files and folders     5 6 7 8 9    to 8      4           the same
+           synced
+        4  files of the gone     5 6 7 8 9    to 8      4           the same: the log still says that they
+           removed                                                  are gone, streams and beginnings
+        5  catalog committed     5 6 7 8 9    to 8      8           8 from the catalog, 9 from the log,
+                                                                    which reaches further back than needed
+        6  old segments          9            to 8      8           the same
+           released, files of
+           former parts removed
 
 The picture is taken of the accepted state, and written only once the log is durable up to it: neither
 the files nor the catalog ever hold a change that a power cut could take out of the log.

@@ -12,6 +12,20 @@ A segment that is synced is filled with zeros first, if there is room: once it h
 writes data only, which on most file systems is faster than growing a file (ext4: 120 us against 240 us
 for 8 KiB). One that is used again has them anyway; its old frames do not parse under the new salt.
 
+What is on the disk at each step of a commit, and what a power cut there leaves of the log:
+
+        ... frame 7 | 0 0 0 0 0 0 0      before: frame 7 is synced, and was told
+        ... frame 7 | fr~~e ~ 0 0 0      written: frame 8 is there whole, in part or not at all. Nobody was
+                                         told of it. A whole one counts; the next start cuts off any other
+        ... frame 7 | frame 8 0 0 0      synced: it stays, so it is told: answers go out, readers wake
+
+and of the beginning of a segment, when the last one is full:
+
+        ...40.wal   spare.tmp            its header written, with the number that comes next, and synced.
+                                         A spare one is no part of the log, and goes at the next start
+        ...40.wal   ~...42.wal~          renamed: it is there, and empty, or it is not there yet
+        ...40.wal   ...42.wal            the folder synced: it is there, and may have its first frame
+
 What a log must be to be read: its segments follow each other without a gap from the one that holds
 the first record after the last checkpoint (older ones are left over, and ignored), and each is whole
 up to the next one. Only the end of the last segment may be torn.

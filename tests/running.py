@@ -184,7 +184,7 @@ def announced(server: Server) -> None:
     """Wait for the server's banner and take the URL from it."""
 
     def is_ready() -> bool:
-        banner = re.search(r"http://127\.0\.0\.1:\d+", server.output())
+        banner = re.search(r"https?://127\.0\.0\.1:\d+", server.output())
         server.url = banner[0] if banner else ""
         return bool(banner)
 

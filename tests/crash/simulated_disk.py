@@ -135,6 +135,9 @@ class SimulatedFile:
         self._disk.step("truncate")
         self._inode.truncate(size)
 
+    def descriptor(self) -> None:
+        return None
+
     def size(self) -> int:
         return len(self._inode.seen)
 

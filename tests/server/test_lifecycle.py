@@ -4,11 +4,9 @@ import contextlib
 import json
 import os
 import resource
-import shutil
 import signal
 import socket
 import ssl
-import subprocess
 import sys
 import threading
 import time
@@ -203,19 +201,6 @@ def test_a_location_believes_a_proxy_only_when_told_to(trusted: bool) -> None:
         forwarded = {"X-Forwarded-Proto": "https", "X-Forwarded-Host": "public.example"}
         location = httpx.put(server.url + "/s", headers=forwarded).headers["Location"]
         assert location == ("https://public.example/s" if trusted else server.url + "/s")
-
-
-@pytest.fixture(scope="module")
-def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """A certificate for 127.0.0.1, and its key."""
-    if shutil.which("openssl") is None:
-        pytest.skip("openssl is not installed: no certificate to test TLS with")
-    folder = tmp_path_factory.mktemp("tls")
-    cert, key = folder / "cert.pem", folder / "key.pem"
-    command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
-    command += ["-days", "2", "-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1"]
-    subprocess.run([*command, "-keyout", str(key), "-out", str(cert)], check=True, capture_output=True)
-    return cert, key
 
 
 def test_https_is_served_with_a_certificate(certificate: tuple[Path, Path]) -> None:

@@ -15,6 +15,7 @@ from typing import Final
 
 from millstream.protocol.content import Kind
 from millstream.protocol.reads import Chunk
+from millstream.server.file_sending import WEDGE_BYTES, SendFile
 from millstream.store.base import Store
 
 PIECE_BYTES: Final = 2**20
@@ -39,25 +40,46 @@ class LongBody:
         size = self._chunk.end - self._chunk.start
         return size + 1 if self._chunk.kind is Kind.JSON else size  # the last comma becomes a bracket
 
-    def pieces(self) -> Iterator[bytes]:
-        """Give the body; a `StreamLostError` when the rest of it is not there any more."""
+    @property
+    def begins_in_file(self) -> bool:
+        """Whether it is worth sending from files; what follows bytes in memory is in memory, too."""
+        chunk = self._chunk
+        return self._store.locate(self._name, chunk.stream_id, chunk.start, chunk.end) is not None
+
+    def pieces(self, send_file: SendFile | None = None) -> Iterator[bytes]:
+        """Give the body; a `StreamLostError` when the rest of it is not there any more.
+
+        What `send_file` has sent is not given; an empty piece stands for it, so that others have a turn.
+        """
         if self._chunk.kind is not Kind.JSON:
-            yield from self._stored()
+            yield from self._stored(self._chunk.end, send_file)
             return
         yield b"["
-        stored = self._stored()
-        piece = next(stored)
-        for following in stored:
-            yield piece
-            piece = following
-        yield piece[:-1] + b"]"
+        yield from self._stored(self._chunk.end - 1, send_file)
+        yield b"]"
 
-    def _stored(self) -> Iterator[bytes]:
-        yield self._first.data
-        chunk = self._chunk
-        for start in range(self._first.end, chunk.end, PIECE_BYTES):
-            end = min(start + PIECE_BYTES, chunk.end)
-            piece = self._store.fetch(self._name, chunk.stream_id, start, end)
+    def _stored(self, end: int, send_file: SendFile | None) -> Iterator[bytes]:
+        store, name, stream_id = self._store, self._name, self._chunk.stream_id
+        position = self._chunk.start
+        if send_file is None:
+            yield self._first.data
+            position = self._first.end
+        while position < end:
+            size = min(PIECE_BYTES, end - position)
+            # Asked for each time, for it may be gone by now, or in a file only by now.
+            part = store.locate(name, stream_id, position, position + size) if send_file is not None else None
+            if send_file is not None and part is not None:
+                sent = send_file(part)
+                if sent is None:
+                    send_file = None
+                    continue
+                position += sent
+                if sent == part.size:
+                    yield b""
+                    continue
+                size = min(WEDGE_BYTES, part.size - sent)
+            piece = store.fetch(name, stream_id, position, position + size)
             if piece is None:
-                raise StreamLostError(self._name)
+                raise StreamLostError(name)
             yield piece
+            position += size

@@ -19,14 +19,15 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol, cast
 
-from millstream.protocol.replies import Reply, problem
+from millstream.protocol.replies import Body, Reply, problem
 from millstream.server.cors import Cors
+from millstream.server.file_sending import file_sender
 from millstream.server.frames import Frame
 from millstream.server.heads import END, Head, Heads, Shortcut
 from millstream.server.http import Answer, Request
 from millstream.server.incoming import Incoming
 from millstream.server.live import EventFeed
-from millstream.server.long_answers import StreamLostError
+from millstream.server.long_answers import LongBody, StreamLostError
 from millstream.server.metrics import Metrics
 from millstream.server.settings import Settings
 from millstream.server.wire import (
@@ -297,9 +298,7 @@ class Connection(asyncio.Protocol):
         head = encode_head(reply, common, has_body=has_body, keep_alive=self._keep_alive)
         body = reply.body if has_body else b""
         if not isinstance(body, bytes):
-            self._transport.write(head)
-            self._pieces = body.pieces()
-            self._send_piece()
+            self._start_pieces(head, body)
             return
         if len(body) < _JOIN_BYTES:
             self._transport.write(head + body)
@@ -307,11 +306,22 @@ class Connection(asyncio.Protocol):
             self._transport.writelines((head, body))
         self._done()
 
+    def _start_pieces(self, head: bytes, body: Body) -> None:
+        transport = self._transport
+        if isinstance(body, LongBody) and body.begins_in_file and (send_file := file_sender(transport)):
+            transport.set_write_buffer_limits(high=0)  # so that it tells when it is empty
+            self._pieces = body.pieces(send_file)
+        else:
+            self._pieces = body.pieces()
+        transport.write(head)
+        self._send_piece()
+
     def _send_piece(self) -> None:
         """Send the next piece of a long answer if the client has room, then let others have their turn."""
         if self._pieces is None or self._closing or not self.writable:
             return
         self._wait_at_most(self._server.settings.idle_timeout_s)
+        self._unsent = 0  # what is left of the next piece is news, even if it is as much
         try:
             piece = next(self._pieces, None)
         except StreamLostError:
@@ -319,9 +329,11 @@ class Connection(asyncio.Protocol):
             return
         if piece is None:
             self._pieces = None
+            self._transport.set_write_buffer_limits(high=_WRITE_BUFFER_BYTES)
             self._done()
             return
-        self._transport.write(piece)
+        if piece:
+            self._transport.write(piece)
         if self.writable:
             self._loop.call_soon(self._send_piece)
 

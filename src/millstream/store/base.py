@@ -62,6 +62,14 @@ class Page(msgspec.Struct, frozen=True):
     next_after: str | None
 
 
+class FilePart(msgspec.Struct, frozen=True, gc=False):
+    """Bytes that lie in a file; the descriptor is lent until control is back in the event loop."""
+
+    descriptor: int
+    position: int
+    size: int
+
+
 class Store(ABC):
     """Where streams are kept."""
 
@@ -129,6 +137,10 @@ class Store(ABC):
     @abstractmethod
     def fetch(self, name: str, stream_id: int, start: int, end: int) -> bytes | None:
         """Give bytes that a read has promised; None when the stream has lost them since."""
+
+    def locate(self, name: str, stream_id: int, start: int, end: int) -> FilePart | None:
+        """Tell where the first of these bytes lie; None when not in a file, then `fetch` gives them."""
+        return None
 
     @abstractmethod
     def head(self, name: str, now_ms: int) -> Eventually[Head]:

@@ -97,12 +97,17 @@ class Kept:
             self.stream.staged.clear()
         return numbers
 
-    def bounds(self, position: int) -> tuple[int, int]:
-        """Find the append that holds a byte, in this stream or the ancestor that keeps it."""
+    def owner(self, position: int) -> "tuple[Kept, int]":
+        """Find who keeps a byte, this stream or an ancestor, and up to where this stream sees it."""
         owner, ceiling = self, self.stream.tail
         while position < owner.stream.base and owner.source is not None:
             ceiling = min(ceiling, owner.stream.base)
             owner = owner.source
+        return owner, ceiling
+
+    def bounds(self, position: int) -> tuple[int, int]:
+        """Find the append that holds a byte, in this stream or the ancestor that keeps it."""
+        owner, ceiling = self.owner(position)
         start, end = owner.content.bounds(position)
         return start, min(end, ceiling)
 
@@ -247,10 +252,8 @@ class TableStore(Store):
 
     def fetch(self, name: str, stream_id: int, start: int, end: int) -> bytes | None:
         """Give bytes that a read has promised; None when the stream has lost them since."""
-        kept = self._lookup(name)
-        if kept is None or kept.stream.id != stream_id or kept.stream.soft_deleted or start < kept.start:
-            return None
-        return kept.fetch(start, end)
+        kept = self._holder(name, stream_id, start)
+        return kept.fetch(start, end) if kept is not None else None
 
     def head(self, name: str, now_ms: int) -> Head:
         """Describe a stream without renewing its TTL."""
@@ -300,6 +303,13 @@ class TableStore(Store):
                 self._trim(kept, now_ms)
 
     # -- How -------------------------------------------------------------------------------------
+
+    def _holder(self, name: str, stream_id: int, start: int) -> Kept | None:
+        """Find the stream that has promised bytes, if it still has them."""
+        kept = self._lookup(name)
+        if kept is None or kept.stream.id != stream_id or kept.stream.soft_deleted or start < kept.start:
+            return None
+        return kept
 
     def _find(self, name: str, now_ms: int) -> Kept | Missing:
         kept = self._lookup(name)

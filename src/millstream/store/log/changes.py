@@ -21,7 +21,7 @@ from millstream.protocol import parts, streams, trimming
 from millstream.protocol.parts import CommitRequest, StageRequest
 from millstream.protocol.requests import AppendRequest, CreateRequest, ReadRequest
 from millstream.protocol.streams import NotFound, SoftDeleted, Stream, Unstored
-from millstream.store.base import Appended, Created, Deleted, Dropped, Head, Read, Staged
+from millstream.store.base import Appended, Created, Deleted, Dropped, FilePart, Head, Read, Staged
 from millstream.store.base import Committed as PartsCommitted
 from millstream.store.log.catalog import Catalog
 from millstream.store.log.commit import Committer
@@ -39,7 +39,7 @@ from millstream.store.log.format import (
     TrimMeta,
     encode_record,
 )
-from millstream.store.log.residents import Residents
+from millstream.store.log.residents import Residents, content_of
 from millstream.store.parts import StagingTable
 from millstream.store.pending import Eventually, Pending
 from millstream.store.table import Ending, Kept
@@ -144,6 +144,14 @@ class LoggedTable(StagingTable):
     ) -> Eventually[Read]:
         """Read a chunk and renew the stream's TTL; a peek does neither, it only measures the chunk."""
         return self._when_ended(name, super().read(name, request, max_bytes, now_ms, peek=peek))
+
+    def locate(self, name: str, stream_id: int, start: int, end: int) -> FilePart | None:
+        """Tell where the first of these bytes lie; None when not in a file, then `fetch` gives them."""
+        kept = self._holder(name, stream_id, start)
+        if kept is None:
+            return None
+        owner, ceiling = kept.owner(start)
+        return content_of(owner).locate(start, min(end, ceiling))
 
     def head(self, name: str, now_ms: int) -> Eventually[Head]:  # type: ignore[override]  # as above
         """Describe a stream without renewing its TTL."""

@@ -20,6 +20,7 @@ import msgspec
 
 from millstream.protocol.retention import Shared, needed
 from millstream.protocol.streams import Stream
+from millstream.store.base import FilePart
 from millstream.store.log.disk import Disk, File
 from millstream.store.log.layout import (
     ENTRY_BYTES,
@@ -73,6 +74,11 @@ class StreamFiles:
         if len(data) != size:
             raise DamagedError(f"{name}: ends at byte {position + len(data)}, before {position + size}.")
         return data
+
+    def locate(self, name: str, size: int, position: int) -> FilePart | None:
+        """Tell where a part of a file is to be read by others, if they can."""
+        descriptor = self._file(name).descriptor()
+        return FilePart(descriptor, position, size) if descriptor is not None else None
 
     def let_go(self, names: Iterable[str]) -> None:
         """Close files, if they are open."""
@@ -216,6 +222,15 @@ class StreamContent:
         if end > self._flushed:
             parts.append(self._pieces.fetch(self._flushed, end))
         return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def locate(self, start: int, end: int) -> FilePart | None:
+        """Tell which file has the bytes from start on, and how many of them, unless memory has them."""
+        if start >= self._flushed:
+            return None
+        base = self._base
+        ranges = spans(start - base, min(end, self._flushed) - base, self._chunk_bytes)
+        chunk, inside, inside_end = next(ranges)
+        return self._files.locate(content_name(self._id, chunk), inside_end - inside, inside)
 
     def unflushed(self) -> Unflushed | None:
         """Give what the files lack, if anything."""

@@ -49,6 +49,10 @@ class File(Protocol):
         """Tell how long the file is."""
         ...
 
+    def descriptor(self) -> int | None:
+        """Give the operating system's name for it, if it knows the file."""
+        ...
+
     def close(self) -> None:
         """Let go of the file."""
         ...
@@ -129,6 +133,10 @@ class RealFile:
     def size(self) -> int:
         """Tell how long the file is."""
         return os.fstat(self._descriptor).st_size
+
+    def descriptor(self) -> int:
+        """Give the operating system's name for it."""
+        return self._descriptor
 
     def close(self) -> None:
         """Let go of the file."""

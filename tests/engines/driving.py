@@ -206,11 +206,13 @@ class Engine:
         until: int | None = None,
         limit: int | None = None,
         peek: bool = False,
+        held_bytes: int | None = None,
     ) -> Read:
         request = ReadRequest(offset=offset, until=until, limit=limit)
 
         async def read() -> Read:
-            return await settled(self.store.read(name, request, max_bytes, self.now_ms, peek=peek))
+            options = {"peek": peek, "held_bytes": held_bytes}
+            return await settled(self.store.read(name, request, max_bytes, self.now_ms, **options))
 
         return self._runner.run(read())
 

@@ -71,6 +71,15 @@ def test_a_peek_measures_and_fetches_nothing(letters: Engine) -> None:
     assert (found.start, found.end, found.data, found.up_to_date) == (2, 5, b"", False)
 
 
+@pytest.mark.parametrize(("held_bytes", "data"), [(3, b"cde"), (4, b"cde"), (2, b"")])
+def test_a_chunk_longer_than_what_is_held_comes_without_its_data(
+    letters: Engine, held_bytes: int, data: bytes
+) -> None:
+    found = letters.read("/s", 2, max_bytes=3, held_bytes=held_bytes)
+    assert isinstance(found, Chunk)
+    assert (found.start, found.end, found.data, found.is_held) == (2, 5, data, bool(data))
+
+
 MESSAGES = [b'{"a":1}', b"22", b'"three"', b"[4,4]", b"5"]
 
 

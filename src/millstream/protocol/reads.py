@@ -48,6 +48,11 @@ class Chunk(msgspec.Struct, frozen=True, gc=False):
     closed: bool
 
     @property
+    def is_held(self) -> bool:
+        """Tell whether the chunk has its data with it."""
+        return len(self.data) == self.end - self.start
+
+    @property
     def at_end(self) -> bool:
         """Tell whether the reader has everything that there will ever be."""
         return self.closed and self.up_to_date

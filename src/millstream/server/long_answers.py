@@ -26,15 +26,14 @@ class StreamLostError(Exception):
 
 
 class LongBody:
-    """The bytes of a chunk, most of them still in the store."""
+    """The bytes of a chunk, which are still in the store."""
 
-    __slots__ = ("_chunk", "_first", "_name", "_store")
+    __slots__ = ("_chunk", "_name", "_store")
 
-    def __init__(self, store: Store, name: str, first: Chunk, whole: Chunk) -> None:
+    def __init__(self, store: Store, name: str, chunk: Chunk) -> None:
         self._store = store
         self._name = name
-        self._first = first
-        self._chunk = whole
+        self._chunk = chunk
 
     def __len__(self) -> int:
         size = self._chunk.end - self._chunk.start
@@ -61,9 +60,6 @@ class LongBody:
     def _stored(self, end: int, send_file: SendFile | None) -> Iterator[bytes]:
         store, name, stream_id = self._store, self._name, self._chunk.stream_id
         position = self._chunk.start
-        if send_file is None:
-            yield self._first.data
-            position = self._first.end
         while position < end:
             size = min(PIECE_BYTES, end - position)
             # Asked for each time, for it may be gone by now, or in a file only by now.

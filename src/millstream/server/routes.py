@@ -40,7 +40,7 @@ from millstream.server.pages import at_root
 from millstream.server.parts import PartRoutes
 from millstream.server.settings import Settings
 from millstream.store.base import Appended, Created, Deleted, Head, Read, Store
-from millstream.store.pending import Pending, when
+from millstream.store.pending import Eventually, Pending, when
 
 STREAM_ROOTS = ("/", "/v1/stream/")
 """Paths below which the control APIs answer (rule P2)."""
@@ -221,15 +221,16 @@ class Routes:
         read = parse_read(Query(request.query))
         if read.live is not LiveMode.NO:
             return self._live_read(name, request, read)
-        found = self.store.read(name, read, self.live.piece_bytes, self._clock_ms())
+        max_bytes, piece_bytes = self.settings.max_chunk_bytes, self.live.piece_bytes
+        found = self.store.read(name, read, max_bytes, self._clock_ms(), held_bytes=piece_bytes)
         return when(found, partial(self._read_reply, name, request, read, url))
 
     def _read_reply(self, name: str, request: Request, read: ReadRequest, url: bytes, found: Read) -> Answer:
-        if isinstance(found, Chunk) and (whole := self._whole(name, request, read, found)) is not None:
-            reply = _read_reply(request, read, whole)
-            if reply.status != 200:
-                return reply
-            return Reply(200, [*reply.headers, _VARY], LongBody(self.store, name, found, whole))
+        if isinstance(found, Chunk) and not found.is_held:
+            if not self._compresses(request, found):
+                return self._long_reply(name, request, read, found)
+            held = self.store.read(name, read, self.live.piece_bytes, self._clock_ms())
+            return when(held, partial(self._read_reply, name, request, read, url))
         reply = _read_reply(request, read, found)
         if len(reply.body) >= MIN_BYTES:
             return self._coded(request, reply)
@@ -237,17 +238,15 @@ class Routes:
             self.live.answers.keep(name, url, reply)
         return reply
 
-    def _whole(self, name: str, request: Request, read: ReadRequest, first: Chunk) -> Chunk | None:
-        """Look how far an answer goes that is sent piece by piece, if this one is."""
-        if first.up_to_date or self.settings.max_chunk_bytes <= self.live.piece_bytes:
-            return None
+    def _long_reply(self, name: str, request: Request, read: ReadRequest, found: Chunk) -> Reply:
+        reply = _read_reply(request, read, found)
+        if reply.status != 200:
+            return reply
+        return Reply(200, [*reply.headers, _VARY], LongBody(self.store, name, found))
+
+    def _compresses(self, request: Request, found: Chunk) -> bool:
         accepted = request.headers.get(b"accept-encoding", b"")
-        if self.settings.compress and compression.choose(accepted, first.content_type) is not None:
-            return None
-        more = self.store.read(name, read, self.settings.max_chunk_bytes, self._clock_ms(), peek=True)
-        if not isinstance(more, Chunk) or more.stream_id != first.stream_id or more.end == first.end:
-            return None
-        return more
+        return self.settings.compress and compression.choose(accepted, found.content_type) is not None
 
     def _coded(self, request: Request, reply: Reply) -> Answer:
         """Compress a reply if it is worth it, off the event loop when it is large."""
@@ -295,18 +294,24 @@ class Routes:
         if not (query.has(b"offset") or query.has(b"until") or query.has(b"limit")):
             return when(self.store.head(name, self._clock_ms()), _head_reply)
         read = parse_read(query)
-        found = self.store.read(name, read, self.live.piece_bytes, self._clock_ms(), peek=True)
+        found = self.store.read(name, read, self.settings.max_chunk_bytes, self._clock_ms(), peek=True)
+
+        def shorten(found: Read) -> Eventually[Read]:
+            piece_bytes = self.live.piece_bytes
+            if not isinstance(found, Chunk) or found.end - found.start <= piece_bytes:
+                return found
+            if not self._compresses(request, found):
+                return found
+            return self.store.read(name, read, piece_bytes, self._clock_ms(), peek=True)
 
         def reply(found: Read) -> Reply:
-            if isinstance(found, Chunk):
-                found = self._whole(name, request, read, found) or found
             reply = _read_reply(request, read, found)
             size = found.end - found.start if isinstance(found, Chunk) else 0
             if size < MIN_BYTES or reply.status != 200 or not self.settings.compress:
                 return reply
             return Reply(200, _choose_coding(request, reply)[1])
 
-        return when(found, reply)
+        return when(when(found, shorten), reply)
 
     def _delete(self, name: str, request: Request) -> Answer:
         dropped = self._parts.delete(name, request) if request.query else None

@@ -130,9 +130,19 @@ class Store(ABC):
 
     @abstractmethod
     def read(
-        self, name: str, request: ReadRequest, max_bytes: int, now_ms: int, *, peek: bool = False
+        self,
+        name: str,
+        request: ReadRequest,
+        max_bytes: int,
+        now_ms: int,
+        *,
+        peek: bool = False,
+        held_bytes: int | None = None,
     ) -> Eventually[Read]:
-        """Read a chunk and renew the stream's TTL; a peek does neither, it only measures the chunk."""
+        """Read a chunk and renew the stream's TTL; a peek does neither, it only measures the chunk.
+
+        A chunk longer than `held_bytes` comes without its data, for who then fetches it in pieces.
+        """
 
     @abstractmethod
     def fetch(self, name: str, stream_id: int, start: int, end: int) -> bytes | None:

@@ -224,9 +224,19 @@ class TableStore(Store):
         return self._once_durable(kept, plan)
 
     def read(
-        self, name: str, request: ReadRequest, max_bytes: int, now_ms: int, *, peek: bool = False
+        self,
+        name: str,
+        request: ReadRequest,
+        max_bytes: int,
+        now_ms: int,
+        *,
+        peek: bool = False,
+        held_bytes: int | None = None,
     ) -> Read:
-        """Read a chunk and renew the stream's TTL; a peek does neither, it only measures the chunk."""
+        """Read a chunk and renew the stream's TTL; a peek does neither, it only measures the chunk.
+
+        A chunk longer than `held_bytes` comes without its data, for who then fetches it in pieces.
+        """
         kept = self._find(name, now_ms)
         if not isinstance(kept, Kept):
             return kept
@@ -238,6 +248,7 @@ class TableStore(Store):
             return span
         if not peek:
             self._renew(kept, now_ms)
+        is_held = not peek and (held_bytes is None or span.end - span.start <= held_bytes)
         return reads.Chunk(
             stream.id,
             stream.content_type,
@@ -245,7 +256,7 @@ class TableStore(Store):
             stream.lifetime,
             span.start,
             span.end,
-            b"" if peek else kept.fetch(span.start, span.end),
+            kept.fetch(span.start, span.end) if is_held else b"",
             span.end == kept.tail,
             kept.closed,
         )

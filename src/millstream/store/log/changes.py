@@ -140,10 +140,21 @@ class LoggedTable(StagingTable):
         return self._when_all_durable(super().drop_part(name, id, now_ms))
 
     def read(  # type: ignore[override]  # the table answers at once, this engine not always
-        self, name: str, request: ReadRequest, max_bytes: int, now_ms: int, *, peek: bool = False
+        self,
+        name: str,
+        request: ReadRequest,
+        max_bytes: int,
+        now_ms: int,
+        *,
+        peek: bool = False,
+        held_bytes: int | None = None,
     ) -> Eventually[Read]:
-        """Read a chunk and renew the stream's TTL; a peek does neither, it only measures the chunk."""
-        return self._when_ended(name, super().read(name, request, max_bytes, now_ms, peek=peek))
+        """Read a chunk and renew the stream's TTL; a peek does neither, it only measures the chunk.
+
+        A chunk longer than `held_bytes` comes without its data, for who then fetches it in pieces.
+        """
+        found = super().read(name, request, max_bytes, now_ms, peek=peek, held_bytes=held_bytes)
+        return self._when_ended(name, found)
 
     def locate(self, name: str, stream_id: int, start: int, end: int) -> FilePart | None:
         """Tell where the first of these bytes lie; None when not in a file, then `fetch` gives them."""

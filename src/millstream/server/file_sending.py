@@ -35,6 +35,8 @@ def file_sender(transport: asyncio.Transport) -> SendFile | None:
     descriptor = socket.fileno()
 
     def send(part: FilePart) -> int | None:
+        if transport.is_closing():  # the descriptor may be another connection's by now
+            return None
         if transport.get_write_buffer_size():
             return 0
         try:

@@ -318,7 +318,7 @@ class Connection(asyncio.Protocol):
 
     def _send_piece(self) -> None:
         """Send the next piece of a long answer if the client has room, then let others have their turn."""
-        if self._pieces is None or self._closing or not self.writable:
+        if self._pieces is None or self._closing or not self.writable or self._transport.is_closing():
             return
         self._wait_at_most(self._server.settings.idle_timeout_s)
         self._unsent = 0  # what is left of the next piece is news, even if it is as much

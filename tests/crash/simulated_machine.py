@@ -51,7 +51,11 @@ class Machine:
         salt = (lambda: self.random.randbytes(8)) if self.variant.salted else (lambda: b"saltless")
         log = self.variant.log(self.disk, segment_bytes=2048, new_salt=salt, fills=True)
         self.world.store = self.variant.store(
-            self.disk, self.catalog, log, Runtime(self._start_committer, self._in_background)
+            self.disk,
+            self.catalog,
+            log,
+            Runtime(self._start_committer, self._in_background),
+            checkpoint_bytes=self.random.choice((1_000, 4_000, 32 * 2**20)),
         )
         self.world.store.watcher = self.expected
         _drive(self.world.store.open())

@@ -1,5 +1,6 @@
 """Corners of the engine that a crash, a clock or a size may find."""
 
+import asyncio
 import contextlib
 import copy
 import os
@@ -13,17 +14,22 @@ import pytest
 
 from crash.folders import NOW_MS, OCTETS, opened
 from crash.simulated_disk import CrashError, SimulatedDisk
+from crash.simulated_engine import SimulatedCommitter
 from crash.simulation import Simulation
 from millstream.protocol.expiry import Lifetime
-from millstream.protocol.requests import AppendRequest, ReadRequest
+from millstream.protocol.offsets import NOW
+from millstream.protocol.requests import AppendRequest, CreateRequest, ReadRequest
 from millstream.protocol.streams import NoSpace, NotFound
 from millstream.store.log.catalog import Catalog, Row, encode_stream
 from millstream.store.log.commit import Committed, CommitThread, Failed, Full, Outcome
 from millstream.store.log.content import StreamFiles
 from millstream.store.log.disk import RealDisk
+from millstream.store.log.engine import LogStore
 from millstream.store.log.layout import content_name, index_name
 from millstream.store.log.recovery import recover
+from millstream.store.log.runtime import Runtime
 from millstream.store.log.segments import Log
+from millstream.store.pending import Pending
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -344,3 +350,47 @@ def test_an_action_that_fails_is_reported() -> None:
     thread.call(act)
     thread.stop()
     assert outcomes == [Failed("[Errno 5] broken")]
+
+
+# -- What memory holds -----------------------------------------------------------------------------------
+
+
+def test_who_writes_faster_than_checkpoints_do_waits_for_them(tmp_path: Path) -> None:
+    committers: list[SimulatedCommitter] = []
+    jobs: list[tuple[Callable[[], None], Callable[[BaseException | None], None]]] = []
+
+    def start(log: Log, report: Callable[[Outcome], None]) -> SimulatedCommitter:
+        committers.append(SimulatedCommitter(log, report))
+        return committers[0]
+
+    def append(size: int) -> list[object]:
+        told: list[object] = []
+        pending = store.append("/s", AppendRequest(b"x" * size, OCTETS, False, None, None), NOW_MS)
+        assert isinstance(pending, Pending)
+        pending.then(told.append)
+        committers[0].commit(1)
+        committers[0].deliver()
+        return told
+
+    disk, catalog = RealDisk(tmp_path), Catalog(tmp_path / "catalog.db")
+    runtime = Runtime(start, lambda job, report: jobs.append((job, report)))
+    store = LogStore(disk, catalog, Log(disk, 2**20), runtime, checkpoint_bytes=1000)
+    asyncio.run(store.open())
+    store.create("/s", CreateRequest(content_type=OCTETS), NOW_MS)
+    committers[0].commit(1)
+    committers[0].deliver()
+    assert append(500)
+    assert not jobs
+    assert append(500)
+    assert len(jobs) == 1, "there is enough for a checkpoint"
+    assert append(500), "there is room for as much again"
+    late = append(500)
+    assert not late
+    assert store.read("/s", ReadRequest(offset=NOW), 1, NOW_MS).end == 1500  # type: ignore[union-attr]
+    job, report = jobs.pop()
+    job()
+    report(None)
+    assert late
+    assert len(jobs) == 1, "and enough for the next one"
+    disk.close()
+    catalog.close()

@@ -5,6 +5,9 @@
                       +-- refused: what they show did not happen,    +-- failed: what they show is dirty
                           and nothing was written                        again, if that may pass
 
+One is due after a time, and as soon as memory holds a certain amount that the files lack. When as much
+again comes while it is being written, those who write wait for it: so twice that amount is the most.
+
 One at a time, and with the guard from the pictures to the end of writing. The engine decides when the
 log is durable, and what a failure means for it; `checkpoint` says what is on the disk at each step.
 """
@@ -49,10 +52,18 @@ class Checkpoints:
         if self.under_way or not residents.has_changed:
             return False
         return (
-            residents.changed_bytes >= self._due_bytes
+            self.is_full(residents)
             or len(residents.dirty) >= _DUE_STREAMS
             or elapsed(self._begun_ms, now_ms, _DUE_AGE_MS)
         )
+
+    def is_full(self, residents: Residents) -> bool:
+        """Tell whether one should begin at once, for what there is to write."""
+        return not self.under_way and residents.changed_bytes >= self._due_bytes
+
+    def is_behind(self, residents: Residents) -> bool:
+        """Tell whether as much has come since the one that is being written as makes another due."""
+        return self.writing and residents.changed_bytes >= self._due_bytes
 
     def begin(self, checkpoint: Checkpoint, now_ms: int) -> None:
         """Take in the pictures; they are written, or dropped, when the log tells."""

@@ -51,6 +51,7 @@ class LogStore(LoggedTable):
         self._runtime = runtime
         self._checkpoints = Checkpoints(catalog, self._files, runtime, log.measures, checkpoint_bytes)
         self._evictions = Evictions(self._log_renewal)
+        self._late_lsn = 0  # durable, and told when the checkpoint that is being written is
         self._full_since_ms = 0
         self._now_ms = 0
         self._due_after = NOBODY
@@ -133,15 +134,27 @@ class LogStore(LoggedTable):
             self._deadlines = [entry for entry in self._deadlines if entry[1] in by_id]
             heapq.heapify(self._deadlines)
 
-    # -- When the disk is full, or fails ---------------------------------------------------------
+    # -- What the committer reports --------------------------------------------------------------
 
     def _report(self, outcome: Outcome) -> None:
         if isinstance(outcome, Committed):
+            if self._checkpoints.is_behind(self._residents):
+                self._late_lsn = outcome.lsn  # who writes so much waits, or memory would fill
+                return
             self._durable(outcome.lsn)
-        elif isinstance(outcome, Full):
+            self._checkpoint_if_full()
+            return
+        self._tell_late()
+        if isinstance(outcome, Full):
             self._run_full()
         else:
             self._fail(outcome.reason)
+
+    def _tell_late(self) -> None:
+        if self._late_lsn > self._durable_lsn:
+            self._durable(self._late_lsn)
+
+    # -- When the disk is full, or fails ---------------------------------------------------------
 
     def _run_full(self) -> None:
         """Refuse changes; those that were decided and are not durable did not happen."""
@@ -202,6 +215,11 @@ class LogStore(LoggedTable):
         self._held(None).then(lambda refusal: self._write_checkpoint(checkpoint, refusal))
         self._durable(self._durable_lsn)  # perhaps there is nothing to wait for
 
+    def _checkpoint_if_full(self) -> None:
+        is_full = self._refusal is None and self._checkpoints.is_full(self._residents)
+        if is_full and self._runtime.take_guard():
+            self.checkpoint()
+
     def _take_pictures(self) -> Checkpoint:
         return Checkpoint.take(self._residents, self._lsn)
 
@@ -213,6 +231,7 @@ class LogStore(LoggedTable):
             self._checkpoints.write(checkpoint, self._residents, written)
 
     def _on_checkpoint(self, checkpoint: Checkpoint, error: BaseException | None) -> None:
+        self._tell_late()
         if error is None:
             self._due_after = NOBODY
             assert self._committer is not None  # a checkpoint is taken while it runs
@@ -221,3 +240,5 @@ class LogStore(LoggedTable):
             self._fail(f"a checkpoint failed: {error}")
         if isinstance(self._refusal, NoSpace):
             self._take_back()
+        elif error is None:
+            self._checkpoint_if_full()

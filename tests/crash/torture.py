@@ -181,7 +181,7 @@ ORDEALS: dict[str, Callable[[Path, float], str]] = {
     "spark-cluster": _with_java(_spark_cluster),
     "spark-connect": _with_java(_spark_connect),
     "spark-drivers": _with_java(_spark("drivers", 50)),
-    "spark-executors": _with_java(_spark("executors", 20)),
+    "spark-executors": _with_java(_spark("executors", 50)),
 }
 
 

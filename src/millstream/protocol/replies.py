@@ -98,8 +98,6 @@ def _store_failed(_refusal: streams.StoreFailed) -> Reply:
 
 def appended(change: streams.Append) -> Reply:
     """Acknowledge an append: 200 for a producer's data, 204 otherwise (rule A1)."""
-    if change.stamp is None and not change.closes:
-        return Reply(204, [_next(change.tail)])
     return _acknowledged(change, has_data=bool(change.data))
 
 

@@ -339,8 +339,7 @@ class Connection(asyncio.Protocol):
 
     def _done(self) -> None:
         self._answering = None
-        incoming, server = self._incoming, self._server
-        settings = server.settings
+        incoming, settings = self._incoming, self._server.settings
         if not self._keep_alive:
             self._close()
         elif incoming.whole:
@@ -350,10 +349,8 @@ class Connection(asyncio.Protocol):
             self._refuse(incoming.refusal)
         elif incoming.in_body:
             self._await_body()
-        elif incoming.between:
-            self._deadline_s = server.now_s + settings.idle_timeout_s
         else:
-            self._wait_at_most(settings.header_timeout_s)
+            self._wait_at_most(settings.idle_timeout_s if incoming.between else settings.header_timeout_s)
 
     def _answer_next(self) -> None:
         incoming = self._incoming

@@ -177,8 +177,7 @@ class Routes:
 
     def append(self, name: str, append: AppendRequest) -> Answer:
         """Append, close, or both."""
-        decision = self.store.append(name, append, self._clock_ms())
-        return when(decision, self._appended) if isinstance(decision, Pending) else self._appended(decision)
+        return when(self.store.append(name, append, self._clock_ms()), self._appended)
 
     def _appended(self, decision: Appended) -> Reply:
         if not isinstance(decision, streams.Append):

@@ -6,7 +6,8 @@
                           and nothing was written                        again, if that may pass
 
 One is due after a time, and as soon as memory holds a certain amount that the files lack. When as much
-again comes while it is being written, those who write wait for it: so twice that amount is the most.
+again comes while it is being written, those who write wait for it: so twice that amount is the most,
+as long as they can be written and nobody copies the files, for which checkpoints wait.
 
 One at a time, and with the guard from the pictures to the end of writing. The engine decides when the
 log is durable, and what a failure means for it; `checkpoint` says what is on the disk at each step.

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
-from bench.spark import CORES, FULL, QUICK, SETTINGS, spread
+from bench.spark import CORES, FULL, QUICK, SETTINGS, WARM_UP_ROUNDS, spread
 from millstream import DurableStream
 from millstream.spark.sessions import local_session
 from tests.running import Server, durable_millstream
@@ -48,7 +48,7 @@ def main() -> None:
             frame = KINDS[name](spark, size.rows)
             writes = [partial(to_stream, server, frame, size.rows), partial(to_files, Path(folder), frame)]
             samples: tuple[list[float], list[float]] = ([], [])
-            for number in range(-1, size.rounds):  # the first is for the compilers
+            for number in range(-WARM_UP_ROUNDS, size.rounds):
                 for which in (0, 1) if number % 2 == 0 else (1, 0):
                     taken_s = writes[which]()
                     if number >= 0:

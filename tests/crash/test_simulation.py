@@ -60,8 +60,8 @@ class ForgetfulLog(Log):
             self._begin_segment()
         assert self._file is not None
         frame = format.encode_frame(self._segments[-1].salt, self.next_lsn, records)
-        self._file.write([frame], self._position)
-        self._position += len(frame)
+        self._file.write(frame, self._position)
+        self._position += sum(map(len, frame))
         self.next_lsn += len(records)
 
 

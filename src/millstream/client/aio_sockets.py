@@ -99,7 +99,7 @@ class Connection(asyncio.Protocol):
         self._pieces.clear()
         self._waiting_bytes = 0
         self._streams = streams
-        self._transport.write(rendered)
+        self._transport.writelines(rendered)
         return self._incoming
 
     async def changed(self, timeout_s: float) -> None:

@@ -47,11 +47,15 @@ def message(data: Any, *, as_json: bool) -> bytes:
     return to_json(data)
 
 
-def join(messages: Sequence[bytes], *, as_json: bool) -> bytes:
+def join(messages: Sequence[Octets], *, as_json: bool) -> bytes:
     """Put messages into one body."""
+    first, last = messages[0], messages[-1]
     if not as_json:
-        return messages[0] if len(messages) == 1 else b"".join(messages)
-    return b"[%b]" % (messages[0] if len(messages) == 1 else b",".join(messages))
+        return first if len(messages) == 1 and isinstance(first, bytes) else b"".join(messages)
+    if len(messages) == 1:
+        return b"".join((b"[", first, b"]"))
+    # The brackets are put to the ends, so that what is between them is copied only once.
+    return b",".join((b"".join((b"[", first)), *messages[1:-1], b"".join((last, b"]"))))
 
 
 def content(data: Any, *, as_json: bool) -> bytes:

@@ -49,8 +49,12 @@ def locate(url: str) -> tuple[Origin, bytes, bytes]:
     return Origin(host, port, tls), shown.encode(), target.encode()
 
 
-def render(request: Request, host: bytes, target: bytes) -> bytes:
-    """Write a request, body included."""
+LARGE_BODY_BYTES: Final = 64 * 1024
+"""From this size on a body is sent by itself, because copying it costs more than a second call."""
+
+
+def render(request: Request, host: bytes, target: bytes) -> list[bytes]:
+    """Write a request, in pieces to be sent one after the other."""
     lines = [b"%b %b HTTP/1.1\r\nhost: %b\r\n" % (request.method, target, host)]
     lines += [b"%b: %b\r\n" % field for field in request.headers.items()]
     if request.body or request.method in (b"POST", b"PUT"):
@@ -58,7 +62,9 @@ def render(request: Request, host: bytes, target: bytes) -> bytes:
     head = b"".join(lines)
     if head.count(b"\n") != len(lines) + 1 or head.count(b"\r") != len(lines) + 1 or b"\0" in head:
         raise ValueError("a header must not contain line breaks")
-    return b"%b\r\n%b" % (head, request.body)
+    if len(request.body) >= LARGE_BODY_BYTES:
+        return [head + b"\r\n", request.body]
+    return [b"%b\r\n%b" % (head, request.body)]
 
 
 class _Decoder(Protocol):

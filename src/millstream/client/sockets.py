@@ -68,7 +68,8 @@ class Connection:
         if request.timeout_s != self._timeout_s:
             self._set_timeout(request.timeout_s)
         try:
-            self._socket.sendall(render(request, host, target))
+            for piece in render(request, host, target):
+                self._socket.sendall(piece)
         except (BrokenPipeError, ConnectionResetError):
             self._is_cut = True  # a server that refuses a body does not read it: its answer may be here
         return self._incoming

@@ -23,6 +23,9 @@ MAX_DEPTH: Final = 512
 _array = msgspec.json.Decoder(list[msgspec.Raw])
 _value = msgspec.json.Decoder(msgspec.Raw)
 
+_Message = bytes | msgspec.Raw
+"""The bytes of a message; a `Raw` is a view of its body, so that nothing is copied."""
+
 _SPACE = b" \t\n\r"
 _NESTING = re.compile(rb'[\[\]{}]|"(?:[^"\\]|\\.)*+"', re.DOTALL)
 _SURROGATE = re.compile(rb"(\\\\)|\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
@@ -34,17 +37,23 @@ def frame(body: bytes) -> bytes:
     An empty array gives no bytes; whether that is allowed is the caller's question.
     """
     try:
-        body.decode()  # msgspec does not check the text inside the values that it passes over
-        messages = split(body)
+        if not body.isascii():
+            body.decode()  # msgspec does not check the text inside the values that it passes over
+        messages = _messages(body)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise MalformedError("INVALID_JSON", f"The body is not valid JSON: {error}.") from None
     except RecursionError:
         raise _too_deep() from None
+    if not messages:
+        return b""
     levels = MAX_DEPTH - _is_array(body)  # the array that is flattened counts too
-    # A value nested deeper than that is at least two bytes a level long.
-    if any(len(message) > 2 * levels and _depth(message) > levels for message in messages):
-        raise _too_deep()
-    return b",".join([*messages, b""]) if messages else b""
+    if len(body) > 2 * levels:  # a value that is nested deeper is at least two bytes a level long
+        lengths = list(map(len, messages))
+        if max(lengths) > 2 * levels and any(_depth(bytes(message)) > levels for message in messages):
+            raise _too_deep()
+        if sum(lengths) + len(messages) + 1 == len(body):  # brackets and commas, and no space
+            return b"".join((memoryview(body)[1:-1], b","))
+    return b",".join([*messages, b""])
 
 
 def wrap(stored: bytes) -> bytes:
@@ -54,11 +63,15 @@ def wrap(stored: bytes) -> bytes:
 
 def message_ends(stored: bytes) -> list[int]:
     """Find where each stored message ends, its comma included, counted from the first byte."""
-    return list(accumulate(len(message) + 1 for message in split(wrap(stored)))) if stored else []
+    return list(accumulate(len(message) + 1 for message in _messages(wrap(stored)))) if stored else []
 
 
 def split(body: bytes) -> list[bytes]:
     """Cut a body into the bytes of its messages: the items of an array, or the one value that it is."""
+    return [bytes(message) for message in _messages(body)]
+
+
+def _messages(body: bytes) -> list[_Message]:
     try:
         return _parse(body)
     except msgspec.DecodeError:
@@ -67,7 +80,8 @@ def split(body: bytes) -> list[bytes]:
         stand_in = _SURROGATE.sub(lambda match: match[1] or rb"\ufffd", body)
         if stand_in == body:
             raise
-    messages, start = [], 0
+    messages: list[_Message] = []
+    start = 0
     for message in _parse(stand_in):
         start = stand_in.index(message, start)
         messages.append(body[start : start + len(message)])
@@ -79,10 +93,8 @@ def _is_array(body: bytes) -> bool:
     return body.lstrip(_SPACE)[:1] == b"["
 
 
-def _parse(body: bytes) -> list[bytes]:
-    if _is_array(body):
-        return [bytes(message) for message in _array.decode(body)]
-    return [bytes(_value.decode(body))]
+def _parse(body: bytes) -> list[_Message]:
+    return list(_array.decode(body)) if _is_array(body) else [_value.decode(body)]
 
 
 def _depth(message: bytes) -> int:

@@ -37,17 +37,24 @@ class Portion(msgspec.Struct, frozen=True, gc=False):
     values: list[Message]
 
 
+class Whole(msgspec.Struct, frozen=True, gc=False):
+    """A whole answer of JSON: an array of messages, not taken apart unless somebody needs that."""
+
+    content_type: str
+    array: bytes
+    url: str
+
+
 class Told(msgspec.Struct, frozen=True):
-    """What an answer says after its content; `units` counts messages, or bytes where there are none."""
+    """What an answer says after its content."""
 
     next_offset: str
     up_to_date: bool
-    units: int
 
 
 def read_answer(
     server: Server, stream: str, offset: str, until: str | None = None, skip: int = 0
-) -> Generator[Portion, None, Told]:
+) -> Generator[Portion | Whole, None, Told]:
     """Ask for what follows an offset, and give it without its first `skip` units."""
     params = (("offset", offset), ("until", until)) if until is not None else (("offset", offset),)
     attempts = Attempts(server.terms.retry, server.terms.chance)
@@ -60,7 +67,11 @@ def read_answer(
             outcome = download.answer
             if outcome.status == 200:
                 passed = 0
-                for portion in _portions(download, server.endpoint(stream).url):
+                for found in _portions(download, server.endpoint(stream).url):
+                    if isinstance(found, Whole) and not handed_out:
+                        yield found
+                        break
+                    portion = apart(found)
                     size = units(portion)
                     fresh = _without(portion, handed_out - passed)
                     passed += size
@@ -70,7 +81,6 @@ def read_answer(
                 return Told(
                     next_offset(outcome, server.endpoint(stream).url),
                     flag(outcome, headers.STREAM_UP_TO_DATE) or flag(outcome, headers.STREAM_CLOSED),
-                    passed,
                 )
             if outcome.status not in retry.STATUSES:
                 whole = Answer(outcome.status, outcome.headers, b"".join(iter(download.read, b"")))
@@ -86,6 +96,16 @@ def read_answer(
                 raise outcome
             raise refusal(server.endpoint(stream), server.ask(params), outcome, server.terms)
         time.sleep(delay_s)
+
+
+def apart(found: Portion | Whole) -> Portion:
+    """Take the messages of an answer apart."""
+    if isinstance(found, Portion):
+        return found
+    try:
+        return Portion(Kind.JSON, found.content_type, _split_whole(found.array))
+    except NotAnArrayError as error:
+        raise _not_an_array(found.url, error) from None
 
 
 def units(portion: Portion) -> int:
@@ -115,7 +135,7 @@ def first_units(portion: Portion, count: int) -> Portion:
     return msgspec.structs.replace(portion, values=[kept] if kept else [])
 
 
-def _portions(download: Download, url: str) -> Generator[Portion, None, None]:
+def _portions(download: Download, url: str) -> Generator[Portion | Whole, None, None]:
     answer = download.answer
     content_type = text(answer, headers.CONTENT_TYPE) or DEFAULT_TYPE.decode()
     kind = kind_of(content_type.encode("latin-1"))
@@ -126,9 +146,7 @@ def _portions(download: Download, url: str) -> Generator[Portion, None, None]:
     length = answer.headers.get(b"content-length", b"")
     try:
         if length.isdigit() and int(length) <= WHOLE_BYTES:
-            values = _split_whole(b"".join(iter(download.read, b"")))
-            if values:
-                yield Portion(kind, content_type, values)
+            yield Whole(content_type, b"".join(iter(download.read, b"")), url)
             return
         splitter = ArraySplitter()
         while data := download.read():
@@ -137,7 +155,11 @@ def _portions(download: Download, url: str) -> Generator[Portion, None, None]:
         if values := splitter.end():
             yield Portion(kind, content_type, values)
     except NotAnArrayError as error:
-        raise errors.ParseError(f"The answer is not a JSON array: {error}", url=url) from None
+        raise _not_an_array(url, error) from None
+
+
+def _not_an_array(url: str, error: NotAnArrayError) -> errors.ParseError:
+    return errors.ParseError(f"The answer is not a JSON array: {error}", url=url)
 
 
 def _split_whole(body: bytes) -> list[Message]:

@@ -14,8 +14,9 @@ from pyarrow import compute
 from millstream.client import errors
 from millstream.protocol.content import Kind
 from millstream.spark.answers import Message
-from millstream.spark.fields import Columns, FieldParser, Fields
-from millstream.spark.ranges import Numbers, Rows
+from millstream.spark.fields import FieldParser, Fields
+from millstream.spark.plain import Columns
+from millstream.spark.ranges import Numbers, Rows, Unsplit
 
 MAX_ROWS = 10_000
 MAX_BYTES = 8 * 2**20
@@ -37,12 +38,21 @@ class End(msgspec.Struct, frozen=True):
 
 
 def record_batches(
-    found: Iterable[Rows | End], schema: pyarrow.Schema, fields: Fields | None = None
+    found: Iterable[Rows | Unsplit | End], schema: pyarrow.Schema, fields: Fields | None = None
 ) -> Iterator[pyarrow.RecordBatch]:
     """Put rows into batches, with the columns that the schema names; `fields` are those of messages."""
     parser = FieldParser(fields) if fields is not None else None
     batch = _Batch(schema, parser)
     for one in found:
+        if isinstance(one, Unsplit):
+            made = parser.whole(one.whole.array) if parser is not None else None
+            if made is not None:
+                if batch.rows:
+                    yield batch.finish()
+                    batch = _Batch(schema, parser)
+                yield from _slices(one.stream, made, schema)
+                continue
+            one = one.rows()
         if isinstance(one, End):
             batch.add_end(one)
         else:
@@ -60,6 +70,24 @@ def record_batches(
             batch = _Batch(schema, parser)
     if batch.rows:
         yield batch.finish()
+
+
+def needs_rows(schema: pyarrow.Schema) -> bool:
+    """Tell whether there are columns for which messages must be taken apart."""
+    return "offset" in schema.names or "value" in schema.names
+
+
+def _slices(stream: str, made: Columns, schema: pyarrow.Schema) -> Iterator[pyarrow.RecordBatch]:
+    """Cut the columns of many messages into batches."""
+    count = len(next(iter(made.values())))
+    own = {
+        "stream": lambda: pyarrow.repeat(pyarrow.scalar(stream), count),
+        "closed": lambda: pyarrow.repeat(pyarrow.scalar(False), count),
+    }
+    columns = [made[name] if name in made else own[name]() for name in schema.names]
+    whole = pyarrow.RecordBatch.from_arrays(columns, schema=schema)
+    for begin in range(0, count, MAX_ROWS):
+        yield whole.slice(begin, MAX_ROWS)
 
 
 class _Batch:

@@ -19,6 +19,10 @@ class ColumnsError(ValueError):
     """A table's columns do not say what to write where."""
 
 
+class RowError(ValueError):
+    """A row cannot be written as its stream wants it."""
+
+
 class Columns(msgspec.Struct, frozen=True):
     """What a table's columns mean; `fields` are those of the object, none where there is a `value`."""
 

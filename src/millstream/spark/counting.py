@@ -10,7 +10,7 @@ from collections.abc import Generator
 import msgspec
 
 from millstream.protocol.content import Kind
-from millstream.spark.answers import Message, Portion, Told, read_answer
+from millstream.spark.answers import Message, Portion, Told, apart, read_answer
 from millstream.spark.lookups import Server
 from millstream.spark.offsets import Position, byte_count
 from millstream.spark.planning import Range
@@ -68,7 +68,7 @@ def count_on(server: Server, stream: str, start: Position, budget: Budget) -> Co
         reading = read_answer(server, stream, at, skip=skip)
         try:
             while True:
-                portion = next(reading)
+                portion = apart(next(reading))
                 taken = _units_within(portion, budget.without(rows, size), is_first=not size)
                 passed = _passed(portion, taken)
                 rows, size = rows + passed.rows, size + passed.size

@@ -12,11 +12,12 @@ by request; `order=sort` makes the order of rows irrelevant, but not which parti
 import contextlib
 import uuid
 from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 
 import msgspec
 
 from millstream.client import errors
-from millstream.spark.encoding import join
+from millstream.spark.encoding import Piece, join
 from millstream.spark.identities import Identity
 from millstream.spark.options import OptionError
 from millstream.spark.outputs import Output, Outputs
@@ -39,7 +40,7 @@ class Pending:
 
     def __init__(self, output: Output) -> None:
         self.output = output
-        self.pieces: list[bytes] = []
+        self.pieces: list[Piece] = []
         self.size = 0
         self.requests = 0
 
@@ -52,7 +53,10 @@ class Pending:
 
 
 class Delivery:
-    """What a task gives to all of its streams."""
+    """What a task gives to all of its streams.
+
+    A part is staged while the next one is made: its sync would leave the task idle, and Spark behind it.
+    """
 
     def __init__(
         self, outputs: Outputs, identity: Identity, partition: int, *, part_bytes: int, sorts: bool
@@ -64,9 +68,11 @@ class Delivery:
         self._prefix = uuid.uuid4().hex
         self._pending: dict[str, Pending] = {}
         self._size = 0
+        self._thread = ThreadPoolExecutor(1, "millstream-stage")
+        self._staging: Future[None] | None = None
         self.done: dict[str, Delivered] = {}
 
-    def add(self, output: Output, pieces: Iterable[bytes]) -> None:
+    def add(self, output: Output, pieces: Iterable[Piece]) -> None:
         """Take content for a stream, and send what has become large enough."""
         pending = self._begin(output)
         if output.closed and output.commit == "parts":
@@ -101,10 +107,13 @@ class Delivery:
                 self._send_sorted(pending)
             elif pending.pieces:
                 self._send(pending)
+        self._wait()
+        self._thread.shutdown()
         return self.done
 
     def abandon(self) -> None:
         """Drop what was staged, as far as the server can be reached; the rest expires."""
+        self._thread.shutdown()  # what is on its way would be staged after it was dropped
         drop(self._outputs, self.done)
 
     def _begin(self, output: Output) -> Pending:
@@ -127,10 +136,17 @@ class Delivery:
             return
         id = f"{self._prefix}-{number:06}"
         self.done[output.name].parts.append(id)  # before it is there, so that it is dropped if it is
-        self._outputs.stage(output, id, body)
+        self._wait()
+        self._staging = self._thread.submit(self._outputs.stage, output, id, body)
+
+    def _wait(self) -> None:
+        """Wait for the part that is being staged, and hear how that went."""
+        staging, self._staging = self._staging, None
+        if staging is not None:
+            staging.result()
 
     def _send_sorted(self, pending: Pending) -> None:
-        output, messages = pending.output, sorted(pending.pieces)
+        output, messages = pending.output, sorted(map(bytes, pending.pieces))
         for number, portion in enumerate(_portions(messages, self._part_bytes)):
             self._outputs.append(output, join(portion, output.kind), self._producer.stamp(number))
 

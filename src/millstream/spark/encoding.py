@@ -8,9 +8,8 @@ Content comes in pieces of many rows, made without a Python object for each wher
 follows in a JSON stream is put after a comma, so pieces and single messages are joined alike.
 """
 
-import functools
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar
 
 import msgspec
 import numpy
@@ -19,27 +18,20 @@ from pyarrow import compute
 
 from millstream.client import bodies
 from millstream.protocol.content import Kind
-from millstream.spark.columns import VALUE, Columns
+from millstream.spark import objects
+from millstream.spark.columns import VALUE, Columns, RowError
 
 _array = msgspec.json.Decoder(list[msgspec.Raw])
 _BETWEEN = {Kind.JSON: b",", Kind.TEXT: b"\n", Kind.BINARY: b""}
 _SHOWN = 80
 
-
-class RowError(ValueError):
-    """A row cannot be written as its stream wants it."""
-
-
-def _refuse(value: Any) -> Any:
-    raise RowError(f"JSON has nothing for a {type(value).__name__}; cast the column, for instance to string")
-
-
-_objects = msgspec.json.Encoder(decimal_format="number", enc_hook=_refuse)
+Piece = bytes | memoryview
+_Written = TypeVar("_Written")
 
 
 def pieces(
     batch: pyarrow.RecordBatch, columns: Columns, kind: Kind, stream: str, max_bytes: int
-) -> Iterator[bytes]:
+) -> Iterator[Piece]:
     """Give rows as pieces of content, none larger than a limit unless a single row is."""
     count = min(batch.num_rows, 1 + batch.nbytes // max_bytes)
     for begin, end in _split(batch.num_rows, count):
@@ -56,9 +48,10 @@ def pieces(
 def messages(batch: pyarrow.RecordBatch, columns: Columns, kind: Kind, stream: str) -> list[bytes]:
     """Give each row as a piece of its own."""
     if columns.fields:
-        return [_objects.encode(row) for row in _objects_of(batch, columns.fields, kind, stream)]
+        made = _as_objects(lambda: objects.objects(batch, columns.fields), kind, stream)
+        return _listed(made.cast(pyarrow.binary()))
     values = _values_of(batch, stream)
-    found: list[bytes] = values.to_pylist()
+    found = _listed(values)
     if kind is Kind.TEXT:
         return [value + b"\n" for value in found]
     if kind is Kind.JSON and not _is_messages(_joined(values, b","), values):
@@ -66,7 +59,7 @@ def messages(batch: pyarrow.RecordBatch, columns: Columns, kind: Kind, stream: s
     return found
 
 
-def join(pieces: list[bytes], kind: Kind) -> bytes:
+def join(pieces: Sequence[Piece], kind: Kind) -> bytes:
     """Put pieces into one body."""
     return bodies.join(pieces, as_json=kind is Kind.JSON)
 
@@ -76,9 +69,9 @@ def _split(rows: int, count: int) -> Iterator[tuple[int, int]]:
         yield rows * number // count, rows * (number + 1) // count
 
 
-def _piece(rows: pyarrow.RecordBatch, columns: Columns, kind: Kind, stream: str) -> bytes:
+def _piece(rows: pyarrow.RecordBatch, columns: Columns, kind: Kind, stream: str) -> Piece:
     if columns.fields:
-        return _objects.encode(_objects_of(rows, columns.fields, kind, stream))[1:-1]
+        return _as_objects(lambda: objects.joined(rows, columns.fields), kind, stream)
     values = _values_of(rows, stream)
     joined = _joined(values, _BETWEEN[kind])
     if kind is not Kind.JSON:
@@ -99,6 +92,11 @@ def _values_of(rows: pyarrow.RecordBatch, stream: str) -> pyarrow.Array:
             "for instance with where('value is not null')"
         )
     return values
+
+
+def _listed(values: pyarrow.Array) -> list[bytes]:
+    found: list[bytes] = values.to_pylist()
+    return found
 
 
 def _joined(values: pyarrow.Array, between: bytes) -> bytes:
@@ -134,48 +132,16 @@ def _one_message(value: bytes, stream: str) -> bytes:
 # -- Rows as objects -----------------------------------------------------------------------------
 
 
-def _objects_of(
-    rows: pyarrow.RecordBatch, fields: tuple[str, ...], kind: Kind, stream: str
-) -> list[msgspec.Struct]:
-    """Make an object of each row, one that can be written as JSON."""
+def _as_objects(write: Callable[[], _Written], kind: Kind, stream: str) -> _Written:
+    """Write rows as objects, or say why a stream cannot have them."""
     if kind is not Kind.JSON:
         raise RowError(
             f"{stream} does not hold JSON, so its rows need a column value of text or bytes; "
             "make one, or write to a stream of application/json"
         )
-    columns = [rows.column(rows.schema.get_field_index(name)) for name in fields]
     try:
-        values = [_python_values(column) for column in columns]
-        for column, found in zip(columns, values, strict=True):
-            if _contains(column.type, pyarrow.types.is_floating) and not _is_finite(column):
-                bodies.refuse_nan(found)
-        made: list[msgspec.Struct] = list(map(_shape(fields), *values))
+        return write()
+    except RowError:
+        raise
     except (ValueError, KeyError) as error:
         raise RowError(f"a row for {stream} cannot be JSON: {error}; replace or cast it") from None
-    return made
-
-
-def _is_finite(column: pyarrow.Array) -> bool:
-    """Tell at once about plain numbers; what is nested must be looked through."""
-    if not pyarrow.types.is_floating(column.type):
-        return False
-    return bool(compute.all(compute.is_finite(column), min_count=0).as_py())
-
-
-@functools.cache
-def _shape(fields: tuple[str, ...]) -> Any:
-    """Make the type of a row: cheaper than a dictionary for each."""
-    names = {f"f{number}": field for number, field in enumerate(fields)}
-    return msgspec.defstruct("Row", [(name, Any) for name in names], rename=names, gc=False)
-
-
-def _python_values(column: pyarrow.Array) -> list[Any]:
-    if _contains(column.type, pyarrow.types.is_map):
-        values: list[Any] = column.to_pylist(maps_as_pydicts="strict")
-    else:
-        values = column.to_pylist()
-    return values
-
-
-def _contains(kind: pyarrow.DataType, wanted: Any) -> bool:
-    return wanted(kind) or any(_contains(kind.field(n).type, wanted) for n in range(kind.num_fields))

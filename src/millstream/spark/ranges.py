@@ -18,7 +18,7 @@ import numpy.typing
 
 from millstream.client import errors
 from millstream.protocol.content import Kind
-from millstream.spark.answers import Message, Portion, first_units, read_answer, units
+from millstream.spark.answers import Message, Portion, Whole, apart, first_units, read_answer, units
 from millstream.spark.lookups import Server
 from millstream.spark.offsets import byte_count, bytes_between
 from millstream.spark.planning import Range
@@ -45,6 +45,18 @@ class Rows(msgspec.Struct, frozen=True, gc=False):
     counts_rows: bool
 
 
+class Unsplit(msgspec.Struct, frozen=True, gc=False):
+    """Messages of one stream, as an array."""
+
+    stream: str
+    whole: Whole
+
+    def rows(self) -> Rows:
+        """Take them apart, after all; their offsets mean nothing."""
+        portion = apart(self.whole)
+        return _rows(self.stream, portion, portion.values, "", 0, 0, counts_rows=True)
+
+
 class RangeError(errors.MillstreamError):
     """What lies between two positions is not what was there when they were planned."""
 
@@ -55,7 +67,8 @@ def read_range(server: Server, one: Range) -> Iterator[Rows]:
     """Give the rows of a range."""
     numbering = _Numbering(one)
     cutter = _Cutter()
-    for portion in _content(server, one):
+    for found in _content(server, one):
+        portion = apart(found)
         values = portion.values if portion.kind is Kind.JSON else cutter.feed(portion)
         if values:
             yield numbering.rows(portion, values)
@@ -63,7 +76,17 @@ def read_range(server: Server, one: Range) -> Iterator[Rows]:
         yield numbering.rows(cutter.last, [cutter.held])
 
 
-def _content(server: Server, one: Range) -> Iterator[Portion]:
+def read_messages(server: Server, one: Range) -> Iterator[Rows | Unsplit]:
+    """Give a range for those who want neither offsets nor text: whole answers stay in one piece."""
+    numbering = _Numbering(one)
+    for found in _content(server, one):
+        if isinstance(found, Whole):
+            yield Unsplit(one.stream, found)
+        elif found.values:
+            yield numbering.rows(found, found.values)
+
+
+def _content(server: Server, one: Range) -> Iterator[Portion | Whole]:
     at, skip = one.start.offset, one.start.skip
     bounded = one.start.total is None or one.end.total is None
     left = 0 if bounded else (one.end.total or 0) - (one.start.total or 0)
@@ -72,12 +95,14 @@ def _content(server: Server, one: Range) -> Iterator[Portion]:
         reading = read_answer(server, one.stream, at, until, skip)
         try:
             while True:
-                portion = next(reading)
-                if not bounded:
-                    portion = first_units(portion, left)
-                    left -= units(portion)
+                found = next(reading)
+                if bounded:
+                    yield found
+                    continue
+                portion = first_units(apart(found), left)
+                left -= units(portion)
                 yield portion
-                if not bounded and left == 0:
+                if left == 0:
                     return
         except StopIteration as stop:
             told = stop.value
@@ -111,20 +136,23 @@ class _Numbering:
         is_json = portion.kind is Kind.JSON
         gap = 1 if is_json and self._by_bytes else 0  # each message is stored with a comma
         counts_rows = is_json and not self._by_bytes
-        lengths = numpy.fromiter(map(len, values), numpy.int64, len(values))
-        made = Rows(
-            self._stream,
-            portion.kind,
-            portion.content_type,
-            values,
-            lengths,
-            self._prefix,
-            self._number,
-            gap,
-            counts_rows,
-        )
-        self._number += len(values) if counts_rows else int(lengths.sum()) + gap * len(values)
+        made = _rows(self._stream, portion, values, self._prefix, self._number, gap, counts_rows=counts_rows)
+        self._number += len(values) if counts_rows else int(made.lengths.sum()) + gap * len(values)
         return made
+
+
+def _rows(
+    stream: str,
+    portion: Portion,
+    values: list[Message],
+    prefix: str,
+    before: int,
+    gap: int,
+    *,
+    counts_rows: bool,
+) -> Rows:
+    lengths = numpy.fromiter(map(len, values), numpy.int64, len(values))
+    return Rows(stream, portion.kind, portion.content_type, values, lengths, prefix, before, gap, counts_rows)
 
 
 class _Cutter:

@@ -3,10 +3,8 @@
 Planning happens in one process of the driver, reading in workers that get a reader by pickle.
 """
 
-import functools
-import gc
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pyarrow
@@ -23,17 +21,20 @@ from pyspark.sql.types import StructType
 
 from millstream.client import errors
 from millstream.spark import offsets, planning, ranges
-from millstream.spark.batches import End, record_batches
+from millstream.spark.batches import End, needs_rows, record_batches
 from millstream.spark.counting import Budget
 from millstream.spark.following import DataLossError, Follower
 from millstream.spark.lookups import Found, Server
 from millstream.spark.offsets import Positions
 from millstream.spark.options import OptionError, SourceOptions
 from millstream.spark.planning import Partition, Range
-from millstream.spark.ranges import RangeError, Rows
+from millstream.spark.ranges import RangeError, Rows, Unsplit
 from millstream.spark.schemas import fields_of
+from millstream.spark.workers import settle
 
 _log = logging.getLogger(__name__)
+
+_Read = Callable[[Server, Range], Iterator[Rows | Unsplit]]
 
 
 class StreamPartition(InputPartition):
@@ -71,14 +72,15 @@ class _Reading:
         """Read one partition; Spark makes an empty one up when there is none."""
         if not isinstance(partition, StreamPartition):
             return iter(())
-        _settle()
-        found = (rows for one in partition.ranges for rows in self._range(one))
-        fields = fields_of(self.options, self.schema)
-        return record_batches(found, to_arrow_schema(self.schema), fields)
+        settle()
+        fields, schema = fields_of(self.options, self.schema), to_arrow_schema(self.schema)
+        read = ranges.read_range if fields is None or needs_rows(schema) else ranges.read_messages
+        found = (rows for one in partition.ranges for rows in self._range(one, read))
+        return record_batches(found, schema, fields)
 
-    def _range(self, one: Range) -> Iterator[Rows | End]:
+    def _range(self, one: Range, read: _Read) -> Iterator[Rows | Unsplit | End]:
         try:
-            yield from ranges.read_range(self.server, one)
+            yield from read(self.server, one)
         except (errors.StreamNotFoundError, errors.StreamGoneError, RangeError) as error:
             if self.options.fail_on_data_loss:
                 raise DataLossError(
@@ -88,16 +90,6 @@ class _Reading:
             _log.warning("%s was read only in part: %s", one.stream, error)
         if one.ends_stream and self.options.include_closed:
             yield End(one.stream, ranges.end_of(one))
-
-
-@functools.cache
-def _settle() -> None:
-    """Hide what this worker has imported from the garbage collector, once.
-
-    Spark collects after every task of a worker that it keeps, and walking the modules of pandas,
-    pyarrow and Spark took 40 ms of each.
-    """
-    gc.freeze()
 
 
 class BatchReader(DataSourceReader):

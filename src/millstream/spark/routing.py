@@ -5,8 +5,7 @@ from collections.abc import Iterator
 import numpy
 import pyarrow
 
-from millstream.spark.columns import STREAM
-from millstream.spark.encoding import RowError
+from millstream.spark.columns import STREAM, RowError
 from millstream.spark.option_values import stream_name
 
 

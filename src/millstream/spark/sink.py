@@ -22,6 +22,7 @@ from millstream.spark.identities import Identity
 from millstream.spark.options import SinkOptions
 from millstream.spark.outputs import Output, Outputs
 from millstream.spark.routing import by_stream
+from millstream.spark.workers import settle
 
 
 class SinkError(errors.MillstreamError):
@@ -48,6 +49,7 @@ class _Writing:
 
     def deliver(self, batches: Iterator[pyarrow.RecordBatch], identity: Identity) -> TaskMessage:
         """Write a task's rows; runs on an executor."""
+        settle()
         partition = _context().partitionId()
         options, outputs = self._options, Outputs(self._options)
         delivery = Delivery(
@@ -92,7 +94,7 @@ class _Writing:
             if kept.num_rows:
                 delivery.add(output, self._content(kept, output))
 
-    def _content(self, rows: pyarrow.RecordBatch, output: Output) -> Iterable[bytes]:
+    def _content(self, rows: pyarrow.RecordBatch, output: Output) -> Iterable[encoding.Piece]:
         if output.commit == "producer":  # its requests must not depend on how rows arrive
             return encoding.messages(rows, self._columns, output.kind, output.name)
         return encoding.pieces(rows, self._columns, output.kind, output.name, self._options.part_bytes)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millstream.client.http1 import Incoming, ProtocolError, locate, render
+from millstream.client.http1 import LARGE_BODY_BYTES, Incoming, ProtocolError, locate, render
 from millstream.client.transport import Origin, Request
 
 BODY = b"Hello, world"
@@ -112,9 +112,16 @@ def test_the_answer_to_head_has_no_body() -> None:
 
 def test_a_request_is_written() -> None:
     request = Request(b"POST", "http://h/s", {b"content-type": b"text/plain"}, b"abc")
-    assert render(request, b"h", b"/s") == (
+    assert render(request, b"h", b"/s") == [
         b"POST /s HTTP/1.1\r\nhost: h\r\ncontent-type: text/plain\r\ncontent-length: 3\r\n\r\nabc"
-    )
+    ]
+
+
+def test_a_large_body_is_sent_without_a_copy() -> None:
+    body = bytes(LARGE_BODY_BYTES)
+    head, sent = render(Request(b"POST", "http://h/s", {}, body), b"h", b"/s")
+    assert head.endswith(b"content-length: %d\r\n\r\n" % len(body))
+    assert sent is body
 
 
 @pytest.mark.parametrize("value", [b"a\r\nx: y", b"a\nb", b"a\rb", b"a\0b"])

@@ -3,14 +3,15 @@
 import json
 from typing import Any
 
+import numpy
 import pyarrow
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from millstream.protocol.content import Kind
-from millstream.spark.columns import Columns
-from millstream.spark.encoding import RowError, join, messages, pieces
+from millstream.spark.columns import Columns, RowError
+from millstream.spark.encoding import join, messages, pieces
 
 VALUE = Columns(by_row=False, fields=(), has_closed=False)
 OBJECT = Columns(by_row=False, fields=("a b", "n"), has_closed=False)
@@ -58,6 +59,39 @@ def test_objects_have_all_columns_by_their_names(rows: list[tuple[str, int | Non
     made = list(pieces(batch, OBJECT, Kind.JSON, "s", 50))
     assert json.loads(join(made, Kind.JSON)) == [{"a b": text, "n": number} for text, number in rows]
     assert join(made, Kind.JSON) == join(messages(batch, OBJECT, Kind.JSON, "s"), Kind.JSON)
+
+
+PLAIN: list[tuple[pyarrow.DataType, st.SearchStrategy[Any]]] = [
+    (pyarrow.int8(), st.integers(-128, 127)),
+    (pyarrow.int64(), st.integers(-(2**63), 2**63 - 1)),
+    (pyarrow.float64(), st.floats(allow_nan=False, allow_infinity=False)),
+    (pyarrow.float32(), st.floats(allow_nan=False, allow_infinity=False, width=32)),
+    (pyarrow.bool_(), st.booleans()),
+    (pyarrow.string(), st.text(max_size=5)),
+    (pyarrow.string(), st.text("ab\u00e9\U0001f600", max_size=5)),
+    (pyarrow.list_(pyarrow.float64()), st.lists(st.floats(-9, 9), max_size=3)),
+    (
+        pyarrow.struct([("x", pyarrow.string())]),
+        st.fixed_dictionaries({"x": st.none() | st.text(max_size=3)}),
+    ),
+]
+
+
+@given(st.data(), st.integers(0, 3))
+def test_every_value_is_what_it_was_and_so_is_its_type(data: st.DataObject, skipped: int) -> None:
+    """Columns are written as a whole, also those that are a part of a larger one."""
+    rows = skipped + data.draw(st.integers(1, 12))
+    chosen = data.draw(st.lists(st.sampled_from(PLAIN), min_size=1, max_size=4))
+    columns = [data.draw(st.lists(st.none() | values, min_size=rows, max_size=rows)) for _, values in chosen]
+    names = tuple(f"c{number}" for number in range(len(chosen)))
+    arrays = [pyarrow.array(found, kind) for found, (kind, _) in zip(columns, chosen, strict=True)]
+    batch = pyarrow.record_batch(arrays, names=list(names)).slice(skipped)
+    made = join(list(pieces(batch, Columns(False, names, False), Kind.JSON, "s", 10**6)), Kind.JSON)
+    for number, (row, wanted) in enumerate(zip(json.loads(made), batch.to_pylist(), strict=True)):
+        for name, (kind, _) in zip(names, chosen, strict=True):
+            if kind == pyarrow.float32() and row[name] is not None:  # as short as 32 bits allow
+                row[name] = float(numpy.float32(row[name]))
+        assert repr(row) == repr(wanted), f"row {number}"
 
 
 def test_text_ends_every_row_with_a_line_break_and_bytes_nothing() -> None:

@@ -155,12 +155,12 @@ def encode_record(type: RecordType, stream_id: int, meta: Meta, payload: bytes =
     return b"%b%b%b" % (_RECORD.pack(type, len(packed), len(payload), stream_id), packed, payload)
 
 
-def encode_frame(salt: bytes, first_lsn: int, records: Sequence[bytes]) -> bytes:
-    """Write a frame of records."""
+def encode_frame(salt: bytes, first_lsn: int, records: Sequence[bytes]) -> list[bytes]:
+    """Write a frame of records, in pieces: they may be large, and are not copied once more."""
     body = b"".join(records)
     checked = _FRAME_CHECKED.pack(len(body), len(records), first_lsn)
     crc = google_crc32c.extend(google_crc32c.value(salt + checked), body)
-    return b"%b%b%b%b%b" % (_mark(salt), _U32.pack(crc), checked, body, bytes(-len(body) % _ALIGNMENT))
+    return [b"%b%b%b" % (_mark(salt), _U32.pack(crc), checked), body, bytes(-len(body) % _ALIGNMENT)]
 
 
 def encode_segment_header(salt: bytes, first_lsn: int) -> bytes:

@@ -150,7 +150,7 @@ class Log:
         measures = self.measures
         measures.writing_since_s = time.monotonic()
         frame = format.encode_frame(self._segments[-1].salt, self.next_lsn, records)
-        self._file.write([frame], self._position)
+        self._file.write(frame, self._position)
         reach("log.written")
         written_s = time.monotonic()
         self._file.sync()
@@ -158,7 +158,7 @@ class Log:
         measures.sync_records.observe(len(records))
         measures.writing_since_s = 0.0
         reach("log.synced")
-        self._position += len(frame)
+        self._position += sum(map(len, frame))
         self.next_lsn += len(records)
 
     def cut(self) -> None:

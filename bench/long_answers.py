@@ -27,28 +27,27 @@ TOTAL_BYTES = 100_000_000
 ANSWER_BYTES = 8 * 2**20
 ROUNDS = 20
 SERVE = "from millstream.cli.main import run; run()"
-SERVE_WITHOUT_SENDFILE = "import os; del os.sendfile; " + SERVE
 
 Target = Callable[[int, str], bytes]
 """Gives the request for what begins at a position, which the last answer calls by an offset."""
 
 
 @contextlib.contextmanager
-def millstream(code: str, folder: str) -> Iterator[Server]:
-    arguments = ["serve", "--host", "127.0.0.1", "--port", "0", "--data", folder]
-    with started([sys.executable, "-c", code, *arguments], announced) as server:
+def millstream(folder: str, sendfile: str) -> Iterator[Server]:
+    arguments = ["serve", "--host", "127.0.0.1", "--port", "0", "--data", folder, "--sendfile", sendfile]
+    with started([sys.executable, "-c", SERVE, *arguments], announced) as server:
         yield server
 
 
 @contextlib.contextmanager
-def filled(code: str) -> Iterator[Server]:
+def filled(sendfile: str) -> Iterator[Server]:
     """Start a server on files that another has written."""
     with tempfile.TemporaryDirectory(prefix="bench-long-") as folder:
-        with millstream(code, folder) as server, connection(server) as opened:
+        with millstream(folder, sendfile) as server, connection(server) as opened:
             request(opened, "PUT", content_type=TEXT)
             for _ in range(TOTAL_BYTES // APPEND_BYTES):
                 request(opened, "POST", body=b"x" * APPEND_BYTES, content_type=TEXT)
-        with millstream(code, folder) as server:
+        with millstream(folder, sendfile) as server:
             yield server
 
 
@@ -102,8 +101,8 @@ def main() -> None:
     with contextlib.ExitStack() as stack:
         nginx = stack.enter_context(static_file(PATH, TOTAL_BYTES))
         contenders: dict[str, tuple[Server, Target]] = {
-            "read and written": (stack.enter_context(filled(SERVE_WITHOUT_SENDFILE)), by_offset),
-            "sendfile": (stack.enter_context(filled(SERVE)), by_offset),
+            "read and written": (stack.enter_context(filled("never")), by_offset),
+            "sendfile": (stack.enter_context(filled("always")), by_offset),
             "nginx, at once": (nginx, at_once),
             "nginx, 8 MiB each": (nginx, by_range),
         }

@@ -50,7 +50,7 @@ def restarted(folder: str) -> Iterator[Server]:
                 json.dumps(ROWS[start : start + 1000]).encode(),
                 Content_Type="application/json",
             )
-    with millstream("--store", "log", "--data", folder) as server:
+    with millstream("--store", "log", "--data", folder, "--sendfile", "always") as server:
         yield server
 
 
@@ -192,7 +192,7 @@ async def serving_files(folder: Path, **settings: Any) -> AsyncIterator[tuple[Se
     """A server in this process whose stream /bytes is in files, from the beginning to its end."""
     store = FolderStore(folder, durable=False)
     async with (
-        running_routes(Settings(data=str(folder), port=0, **settings), store) as routes,
+        running_routes(Settings(data=str(folder), port=0, sendfile="always", **settings), store) as routes,
         serving_routes(routes) as served,
     ):
         writer = await served.connect()
@@ -396,6 +396,7 @@ def test_what_is_encrypted_goes_the_long_way(certificate: tuple[Path, Path], tmp
     with restarted(str(tmp_path)):
         pass
     secured = ["--store", "log", "--data", str(tmp_path), "--tls-cert", str(cert), "--tls-key", str(key)]
+    secured += ["--sendfile", "always"]
     with millstream(*secured) as server, Wire(server.url) as wire:
         wire.socket = context.wrap_socket(wire.socket, server_hostname="127.0.0.1")
         assert catch_up(wire, "/bytes") == CONTENT

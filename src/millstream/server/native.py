@@ -308,7 +308,9 @@ class Connection(asyncio.Protocol):
 
     def _start_pieces(self, head: bytes, body: Body) -> None:
         transport = self._transport
-        if isinstance(body, LongBody) and body.begins_in_file and (send_file := file_sender(transport)):
+        is_in_file = isinstance(body, LongBody) and body.begins_in_file
+        send_file = file_sender(transport, self._server.settings.sendfile) if is_in_file else None
+        if isinstance(body, LongBody) and send_file is not None:
             transport.set_write_buffer_limits(high=0)  # so that it tells when it is empty
             self._pieces = body.pieces(send_file)
         else:

@@ -265,10 +265,18 @@ class StubLog:
 class AtOnce:
     """A loop whose every turn ends at once, on whatever thread."""
 
-    def call_soon(self, call: Callable[[], None]) -> None:
-        call()
+    def __init__(self) -> None:
+        self.calls: list[Callable[[], None]] = []
 
-    call_soon_threadsafe = call_soon
+    def call_soon(self, call: Callable[[], None]) -> None:
+        self.calls.append(call)
+        if len(self.calls) == 1:
+            while self.calls:
+                self.calls[0]()
+                del self.calls[0]
+
+    def call_soon_threadsafe(self, call: Callable[[], None]) -> None:
+        call()
 
 
 def _thread(log: StubLog, *, is_quick: bool = False) -> tuple[CommitThread, list[Outcome]]:

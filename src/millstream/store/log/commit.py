@@ -25,6 +25,7 @@ from typing import Protocol
 
 import msgspec
 
+from millstream.store.log.awake import Awake
 from millstream.store.log.disk import is_full
 from millstream.store.log.segments import Log
 
@@ -127,6 +128,7 @@ class CommitThread:
         self._handed = 0  # items that the thread has, and those whose outcome is on its way
         self._usual_s = 0.0  # what a write and its sync take
         self._probation_ends_s = 0.0
+        self._awake = Awake(turns.call_soon)
         self._queue: queue.SimpleQueue[_Item] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="millstream-commit", daemon=True)
         self._thread.start()
@@ -158,10 +160,12 @@ class CommitThread:
     def _end_turn(self) -> None:
         if len(self._turn) == 1 and not self._handed and self._is_quick(len(self._turn[0])):
             records, self._turn = self._turn, []
+            began_s = time.monotonic()
             outcome = self._write(records)
             if not isinstance(outcome, Committed):
                 self._put(_Signal.PARK)
             self._report(outcome)
+            self._awake.answered(began_s, time.monotonic())
         else:
             self._hand_over()
 

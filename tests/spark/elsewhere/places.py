@@ -63,8 +63,8 @@ def _check_pipelines(server: Server, scratch: Path, remote: str) -> None:
     )
     assert sorted(_numbers(server, "doubled", live=True)) == [2 * n for n in every]
     _pipeline(server, scratch, remote, "profile", "job/doubled", "job/profile", "--once")
-    with stream(f"{server.url}/job/profile") as response:
-        assert sum(record["messages"] for record in response.iter_json()) == len(every)
+    with stream(f"{server.url}/job/profile", live=False) as response:
+        assert sum(report["rows"] for report in response.iter_json()) == len(every)
 
 
 def _pipeline(server: Server, scratch: Path, remote: str, verb: str, *arguments: str) -> None:

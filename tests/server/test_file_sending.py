@@ -16,7 +16,6 @@ from typing import Any
 
 import pytest
 
-from millstream.server.file_sending import file_sender
 from millstream.server.run import running_routes
 from millstream.server.settings import Settings
 from millstream.store.log.opening import FolderStore
@@ -51,7 +50,7 @@ def restarted(folder: str) -> Iterator[Server]:
                 json.dumps(ROWS[start : start + 1000]).encode(),
                 Content_Type="application/json",
             )
-    with millstream("--store", "log", "--data", folder, "--sendfile", "always") as server:
+    with millstream("--store", "log", "--data", folder) as server:
         yield server
 
 
@@ -193,7 +192,7 @@ async def serving_files(folder: Path, **settings: Any) -> AsyncIterator[tuple[Se
     """A server in this process whose stream /bytes is in files, from the beginning to its end."""
     store = FolderStore(folder, durable=False)
     async with (
-        running_routes(Settings(data=str(folder), port=0, sendfile="always", **settings), store) as routes,
+        running_routes(Settings(data=str(folder), port=0, **settings), store) as routes,
         serving_routes(routes) as served,
     ):
         writer = await served.connect()
@@ -244,6 +243,15 @@ def test_most_bytes_do_not_pass_through_the_process(tmp_path: Path, sent: list[i
 
     run(main())
     assert sum(sent) > 7_000_000
+
+
+def test_it_can_be_switched_off(tmp_path: Path, sent: list[int]) -> None:
+    async def main() -> None:
+        async with serving_files(tmp_path, sendfile=False) as (served, _):
+            assert await body_of(await served.connect()) == CONTENT[:8_000_000]
+
+    run(main())
+    assert not sent
 
 
 def cannot(*_: int) -> int:
@@ -397,25 +405,6 @@ def test_what_is_encrypted_goes_the_long_way(certificate: tuple[Path, Path], tmp
     with restarted(str(tmp_path)):
         pass
     secured = ["--store", "log", "--data", str(tmp_path), "--tls-cert", str(cert), "--tls-key", str(key)]
-    secured += ["--sendfile", "always"]
     with millstream(*secured) as server, Wire(server.url) as wire:
         wire.socket = context.wrap_socket(wire.socket, server_hostname="127.0.0.1")
         assert catch_up(wire, "/bytes") == CONTENT
-
-
-@pytest.mark.parametrize(
-    ("peer", "by_default"),
-    [(("127.0.0.1", 1), False), (("::1", 1, 0, 0), False), ("", False), (("192.0.2.1", 1), True)],
-)
-def test_a_reader_on_this_machine_gets_a_copy_unless_told_otherwise(peer: Any, by_default: bool) -> None:
-    ours, theirs = socket.socketpair()
-    with ours, theirs:
-
-        class Transport:
-            def get_extra_info(self, name: str) -> Any:
-                return {"peername": peer, "socket": ours}.get(name)
-
-        def sends(when: str) -> bool:
-            return file_sender(Transport(), when) is not None  # type: ignore[arg-type]
-
-        assert (sends("auto"), sends("always"), sends("never")) == (by_default, True, False)

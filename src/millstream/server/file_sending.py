@@ -11,12 +11,10 @@ are written the usual way:
                                    write  16 KiB ... resume_writing
 
 A client that hangs up, one that stands still and one that is slow are then what they are in every other
-answer. TLS has to see the bytes, and goes without. So does a reader on the same machine, unless told
-otherwise: it copies pages that no cache holds, while what was copied for it is warm.
+answer. TLS has to see the bytes, and goes without.
 """
 
 import asyncio
-import ipaddress
 import os
 from collections.abc import Callable
 from typing import Final
@@ -29,10 +27,8 @@ SendFile = Callable[[FilePart], int | None]
 """Sends as much as there is room for and tells how much; None when it cannot be sent this way."""
 
 
-def file_sender(transport: asyncio.Transport, when: str) -> SendFile | None:
-    """Give what sends files on a connection, where that is possible and wanted (setting `sendfile`)."""
-    if when == "never" or (when == "auto" and _is_local(transport.get_extra_info("peername"))):
-        return None
+def file_sender(transport: asyncio.Transport) -> SendFile | None:
+    """Give what sends files on a connection, where that is possible."""
     socket = transport.get_extra_info("socket")
     if not hasattr(os, "sendfile") or socket is None or transport.get_extra_info("sslcontext") is not None:
         return None
@@ -51,12 +47,3 @@ def file_sender(transport: asyncio.Transport, when: str) -> SendFile | None:
             return None
 
     return send
-
-
-def _is_local(peer: object) -> bool:
-    if not isinstance(peer, tuple):  # a socket of this machine's file system
-        return True
-    try:
-        return ipaddress.ip_address(str(peer[0]).partition("%")[0]).is_loopback
-    except ValueError:
-        return False

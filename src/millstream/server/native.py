@@ -27,6 +27,7 @@ from millstream.server.heads import END, Head, Heads, Shortcut
 from millstream.server.http import Answer, Request
 from millstream.server.incoming import Incoming
 from millstream.server.live import EventFeed
+from millstream.server.local_peers import send_unpaced_if_local
 from millstream.server.long_answers import LongBody, StreamLostError
 from millstream.server.metrics import Metrics
 from millstream.server.settings import Settings
@@ -181,6 +182,7 @@ class Connection(asyncio.Protocol):
         """Begin: a client has connected."""
         self._transport = cast(asyncio.Transport, transport)
         self._transport.set_write_buffer_limits(high=_WRITE_BUFFER_BYTES)
+        send_unpaced_if_local(transport)
         self._wait_at_most(self._server.settings.header_timeout_s)
         self._address = str((transport.get_extra_info("peername") or ("",))[0]).encode()
         refusal = self._server.admit(self, self._address)
@@ -309,7 +311,7 @@ class Connection(asyncio.Protocol):
     def _start_pieces(self, head: bytes, body: Body) -> None:
         transport = self._transport
         is_in_file = isinstance(body, LongBody) and body.begins_in_file
-        send_file = file_sender(transport, self._server.settings.sendfile) if is_in_file else None
+        send_file = file_sender(transport) if is_in_file and self._server.settings.sendfile else None
         if isinstance(body, LongBody) and send_file is not None:
             transport.set_write_buffer_limits(high=0)  # so that it tells when it is empty
             self._pieces = body.pieces(send_file)

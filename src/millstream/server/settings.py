@@ -93,11 +93,8 @@ class Settings:
     max_chunk_bytes: int = _setting(
         8 * 2**20, "Most bytes in one answer; a single larger message is sent whole.", minimum=1
     )
-    sendfile: str = _setting(
-        "auto",
-        "Whether catch-ups go from files to the network past this process: auto does it for readers on other "
-        "machines, since one on this machine is served faster by a copy.",
-        choices=("auto", "always", "never"),
+    sendfile: bool = _setting(
+        True, "Send catch-ups from files to the network past this process, where the system can."
     )
     max_header_bytes: int = _setting(32 * 2**10, "Most bytes of a request before its body.", minimum=1024)
     max_url_bytes: int = _setting(16 * 2**10, "Most bytes of a request's URL.", minimum=64)

@@ -5,8 +5,6 @@ import contextlib
 import copy
 import os
 import random
-import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -21,7 +19,7 @@ from millstream.protocol.offsets import NOW
 from millstream.protocol.requests import AppendRequest, CreateRequest, ReadRequest
 from millstream.protocol.streams import NoSpace, NotFound
 from millstream.store.log.catalog import Catalog, Row, encode_stream
-from millstream.store.log.commit import Committed, CommitThread, Failed, Full, Outcome
+from millstream.store.log.commit import Outcome
 from millstream.store.log.content import StreamFiles
 from millstream.store.log.disk import RealDisk
 from millstream.store.log.engine import LogStore
@@ -238,126 +236,6 @@ def test_many_streams_are_synced_at_once(tmp_path: Path, monkeypatch: pytest.Mon
             data.create(f"/{number}", body=b"x")
         data.checkpoint()
         assert len(syncs) == 1
-
-
-# -- The commit thread -----------------------------------------------------------------------------------
-
-
-class StubLog:
-    def __init__(self, *errors: Exception | None) -> None:
-        self.errors = list(errors)
-        self.next_lsn = 1
-        self.has_begun = True
-        self.seconds = 0.0
-        self.writer: threading.Thread | None = None
-        self.gate = threading.Event()
-
-    def write(self, records: list[bytes]) -> None:
-        self.gate.wait(10)
-        self.writer = threading.current_thread()
-        time.sleep(self.seconds)
-        error = self.errors.pop(0) if self.errors else None
-        if error is not None:
-            raise error
-        self.next_lsn += len(records)
-
-
-class AtOnce:
-    """A loop whose every turn ends at once, on whatever thread."""
-
-    def __init__(self) -> None:
-        self.calls: list[Callable[[], None]] = []
-
-    def call_soon(self, call: Callable[[], None]) -> None:
-        self.calls.append(call)
-        if len(self.calls) == 1:
-            while self.calls:
-                self.calls[0]()
-                del self.calls[0]
-
-    def call_soon_threadsafe(self, call: Callable[[], None]) -> None:
-        call()
-
-
-def _thread(log: StubLog, *, is_quick: bool = False) -> tuple[CommitThread, list[Outcome]]:
-    outcomes: list[Outcome] = []
-    log.has_begun = is_quick
-    return CommitThread(log, outcomes.append, AtOnce()), outcomes  # type: ignore[arg-type]
-
-
-def test_stopping_behind_a_batch_that_fails_does_not_hang() -> None:
-    log = StubLog(OSError(28, "full"))
-    thread, outcomes = _thread(log)
-    thread.submit(b"a")
-    stopper = threading.Thread(target=thread.stop)
-    stopper.start()
-    log.gate.set()
-    stopper.join(5)
-    assert not stopper.is_alive()
-    assert outcomes == [Full()]
-
-
-@pytest.mark.parametrize("is_quick", [False, True])
-def test_what_was_queued_on_a_full_disk_is_dropped_until_it_is_resumed(is_quick: bool) -> None:
-    log = StubLog(OSError(28, "full"))
-    thread, outcomes = _thread(log, is_quick=is_quick)
-    log.gate.set()
-    thread.submit(b"a")
-    while not outcomes:
-        pass
-    thread.submit(b"b")
-    thread.resume()
-    thread.submit(b"c")
-    thread.stop()
-    assert outcomes == [Full(), Committed(1)]
-
-
-@pytest.mark.parametrize("is_quick", [False, True])
-@pytest.mark.parametrize("error", [OSError(5, "broken"), MemoryError(), ValueError("odd")])
-def test_whatever_goes_wrong_is_reported(error: Exception, is_quick: bool) -> None:
-    log = StubLog(error)
-    thread, outcomes = _thread(log, is_quick=is_quick)
-    log.gate.set()
-    thread.submit(b"a")
-    thread.stop()
-    assert [type(outcome) for outcome in outcomes] == [Failed]
-
-
-@pytest.mark.parametrize(
-    ("is_quick", "seconds", "place"),
-    [
-        (True, 0.0, "the loop"),
-        (False, 0.0, "the thread"),  # a segment has to begin first
-        (True, 0.01, "the thread"),  # the disk has just been slow
-    ],
-)
-def test_a_lone_record_is_committed_on_the_loop_while_the_disk_is_quick(
-    is_quick: bool, seconds: float, place: str
-) -> None:
-    log = StubLog()
-    thread, outcomes = _thread(log, is_quick=is_quick)
-    log.gate.set()
-    log.seconds = seconds
-    thread.submit(b"a")
-    while not outcomes:
-        pass
-    thread.submit(b"b")
-    thread.stop()
-    assert outcomes == [Committed(1), Committed(2)]
-    assert (log.writer is threading.current_thread()) is (place == "the loop")
-
-
-def test_an_action_that_fails_is_reported() -> None:
-    log = StubLog()
-    thread, outcomes = _thread(log)
-    log.gate.set()
-
-    def act() -> None:
-        raise OSError(5, "broken")
-
-    thread.call(act)
-    thread.stop()
-    assert outcomes == [Failed("[Errno 5] broken")]
 
 
 # -- What memory holds -----------------------------------------------------------------------------------

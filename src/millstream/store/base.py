@@ -88,6 +88,9 @@ class Store(ABC):
     on_failure: Callable[[str], None] = staticmethod(lambda reason: None)
     """Told when the engine can promise nothing any more; its server should stop."""
 
+    count_reads: Callable[[], int] = staticmethod(lambda: 0)
+    """Tells how often somebody has read so far: an engine may be more considerate in company."""
+
     usual_retention: Retention = KEEP_ALL
     """What streams keep that are created without limits of their own."""
 

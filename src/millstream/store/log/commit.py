@@ -3,14 +3,21 @@
 No timer: a lone writer waits for nobody. Batches form by themselves, of what one turn of the event loop
 brings and of what is queued while the previous sync runs.
 
-        records of one turn --+-- several, or the thread is at work --> the thread, which reports to the loop
+        records of one turn --+-- the thread is at work, or the disk is slow --> the thread, then the loop
                               |
-                              +-- one, and the disk is quick --> committed where it was submitted
+                              +-- one, or several and nobody reads --> committed where they were submitted
 
 A thread costs two wake-ups, which a lone writer on a quick disk notices (one append after the other:
-222 us without the thread, 250 us with it). The price is that the loop waits for the disk. So it does
+222 us without the thread, 250 us with it). Many writers do, too: a thread of Python gets its turn when the
+loop's ends, so what it does beside the loop is little (64 connections: 42,000 appends/s with the thread,
+46,000 without, medians of 6 interleaved rounds). The price is that the loop waits for the disk. So it does
 only where a sync usually takes no longer than a few wake-ups, and after one that took much longer the
 thread has everything for a second: the loop never meets two of those in a row.
+
+In company (`company`) it is the other way round: the thread syncs, and the answers to a batch go out a few in
+each turn, so that a reader's turn comes soon. Beside 64 connections that append, half of all small reads
+took 290 us without that and 245 with it, one of a hundred 1,440 and 950; appends became 8 % fewer. All
+figures: 2 cores of an AMD EPYC, 2026-11-15.
 
 What is on the disk at each step of a commit is drawn in `segments`.
 """
@@ -18,6 +25,7 @@ What is on the disk at each step of a commit is drawn in `segments`.
 import queue
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from enum import Enum
 from functools import partial
@@ -26,14 +34,17 @@ from typing import Protocol
 import msgspec
 
 from millstream.store.log.awake import Awake
+from millstream.store.log.company import Company
 from millstream.store.log.disk import is_full
 from millstream.store.log.segments import Log
 
 _MAX_BATCH_BYTES = 8 * 2**20
 _QUICK_S = 0.0005
+_QUICK_FOR_MANY_S = 0.00025
 _STALLED_S = 0.005
 _QUICK_BYTES = 64 * 2**10
 _PROBATION_S = 1.0
+_TOLD_AT_ONCE = 8
 
 
 class Committed(msgspec.Struct, frozen=True):
@@ -120,10 +131,14 @@ class CommitThread:
     the thread for the first would make it sync that one alone.
     """
 
-    def __init__(self, log: Log, report: Callable[[Outcome], None], turns: Turns) -> None:
+    def __init__(self, log: Log, report: Callable[[Outcome], None], turns: Turns, company: Company) -> None:
         self._log = log
         self._report = report
         self._turns = turns
+        self._company = company
+        self._untold: deque[Outcome] = deque()
+        self._told_lsn = log.next_lsn - 1
+        self._is_stopping = False
         self._turn: _Records = []
         self._handed = 0  # items that the thread has, and those whose outcome is on its way
         self._usual_s = 0.0  # what a write and its sync take
@@ -151,6 +166,7 @@ class CommitThread:
 
     def stop(self) -> None:
         """Commit what is queued, then stop."""
+        self._is_stopping = True
         self._hand_over()
         self._queue.put(_Signal.STOP)
         self._thread.join()
@@ -158,24 +174,25 @@ class CommitThread:
     # -- On the loop -----------------------------------------------------------------------------
 
     def _end_turn(self) -> None:
-        if len(self._turn) == 1 and not self._handed and self._is_quick(len(self._turn[0])):
+        began_s = time.monotonic()
+        if self._may_wait(began_s):
             records, self._turn = self._turn, []
-            began_s = time.monotonic()
             outcome = self._write(records)
             if not isinstance(outcome, Committed):
                 self._put(_Signal.PARK)
-            self._report(outcome)
-            self._awake.answered(began_s, time.monotonic())
+            self._tell(outcome)
+            if len(records) == 1:
+                self._awake.answered(began_s, time.monotonic())
         else:
             self._hand_over()
 
-    def _is_quick(self, size: int) -> bool:
-        return (
-            size <= _QUICK_BYTES
-            and self._usual_s < _QUICK_S
-            and self._log.has_begun
-            and time.monotonic() > self._probation_ends_s
-        )
+    def _may_wait(self, now_s: float) -> bool:
+        """Tell whether the loop may wait for the disk itself."""
+        if self._handed or self._untold or now_s < self._probation_ends_s or not self._log.has_begun:
+            return False
+        if len(self._turn) > 1 and (self._usual_s > _QUICK_FOR_MANY_S or self._company.is_there(now_s)):
+            return False
+        return self._usual_s < _QUICK_S and sum(map(len, self._turn)) <= _QUICK_BYTES
 
     def _hand_over(self) -> None:
         if self._turn:
@@ -189,7 +206,30 @@ class CommitThread:
     def _hear(self, count: int, outcome: Outcome | None) -> None:
         self._handed -= count
         if outcome is not None:
+            self._tell(outcome)
+
+    def _tell(self, outcome: Outcome) -> None:
+        self._untold.append(outcome)
+        if len(self._untold) == 1:
+            self._tell_some()
+
+    def _tell_some(self) -> None:
+        """Report outcomes in their order; in company, of a few records in each turn."""
+        while self._untold:
+            outcome = self._untold[0]
+            if isinstance(outcome, Committed):
+                self._told_lsn = self._next_told(outcome.lsn)
+                if self._told_lsn < outcome.lsn:
+                    self._turns.call_soon(self._tell_some)
+                    self._report(Committed(self._told_lsn))
+                    return
+            self._untold.popleft()
             self._report(outcome)
+
+    def _next_told(self, lsn: int) -> int:
+        few = self._told_lsn + _TOLD_AT_ONCE
+        is_considerate = few < lsn and not self._is_stopping and self._company.is_there(time.monotonic())
+        return few if is_considerate else lsn
 
     # -- On either side, one at a time -----------------------------------------------------------
 
@@ -219,7 +259,7 @@ class CommitThread:
                 return
             elif not isinstance(item, _Signal):
                 outcome = attempt(item)
-            self._tell(count, outcome)
+            self._send(count, outcome)
             if item is _Signal.PARK or isinstance(outcome, Full | Failed):
                 following = self._drop_queued(following)
 
@@ -227,11 +267,11 @@ class CommitThread:
         """Drop what was queued since a failure: it builds on what is lost. Give the signal to go on."""
         while not isinstance(following, _Signal):
             if following is not None:
-                self._tell(1, None)
+                self._send(1, None)
             following = self._queue.get()
         return following
 
-    def _tell(self, count: int, outcome: Outcome | None) -> None:
+    def _send(self, count: int, outcome: Outcome | None) -> None:
         self._turns.call_soon_threadsafe(partial(self._hear, count, outcome))
 
     def _fill_up(self, batch: _Records) -> tuple[int, _Item | None]:

@@ -13,6 +13,7 @@ from millstream.store.log import sizes
 from millstream.store.log.backup_links import remove_leftovers
 from millstream.store.log.catalog import Catalog
 from millstream.store.log.commit import CommitThread, Outcome
+from millstream.store.log.company import Company
 from millstream.store.log.disk import RealDisk, sync_path
 from millstream.store.log.engine import LogStore
 from millstream.store.log.guard import Guard
@@ -47,7 +48,7 @@ class FolderStore(LogStore):
             undo.pop_all()
         self._folder = folder
         log = Log(disk, segment_bytes, fills=durable)
-        runtime = Runtime(_start_commit_thread, _in_executor, self._checkpoint_guard)
+        runtime = Runtime(self._start_commit_thread, _in_executor, self._checkpoint_guard)
         super().__init__(disk, catalog, log, runtime)
 
     async def open(self) -> None:
@@ -76,6 +77,10 @@ class FolderStore(LogStore):
     def measure_sizes(self) -> Sizes:
         """Look how much room the folder takes."""
         return sizes.measure(self._folder)
+
+    def _start_commit_thread(self, log: Log, report: Callable[[Outcome], None]) -> CommitThread:
+        turns = LoopTurns(asyncio.get_running_loop())
+        return CommitThread(log, report, turns, Company(lambda: self.count_reads()))
 
     def _let_go(self) -> None:
         self._real_disk.close()
@@ -113,10 +118,6 @@ def _make(folder: Path, *, durable: bool) -> None:
     if durable:
         for path in missing:
             sync_path(path.parent)
-
-
-def _start_commit_thread(log: Log, report: Callable[[Outcome], None]) -> CommitThread:
-    return CommitThread(log, report, LoopTurns(asyncio.get_running_loop()))
 
 
 class LoopTurns:

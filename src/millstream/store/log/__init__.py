@@ -14,7 +14,7 @@ What happens to an append:
 
         event loop     decide, change the accepted state, queue the record
         commit thread  one frame for all that is queued: one write, one fdatasync
-                       (of a lone change on a quick disk, the event loop does it itself)
+                       (on a quick disk the event loop does it itself, unless readers wait for it)
         event loop     move the durable tail, wake readers, answer
 
         later, off that path (checkpoint): tails to stream files, one sync, rows and the log position
@@ -28,7 +28,7 @@ Where to look:
         changes        from a decision to its record, and from the durable record to its answer
         engine         opens and closes, refuses when the disk is full or failed, does what is due
         residents      which streams are in memory; by `eviction` they leave it
-        commit         the thread that writes and syncs
+        commit         who writes and syncs: the thread, or the loop; `company` and `awake` help to choose
         segments       the log on disk, and what a commit leaves there; `format` draws its bytes
         checkpointing  when a checkpoint is due, and its way from the pictures to the end
         checkpoint     pictures of streams, written to files (`content`) and to the catalog, step by step

@@ -2,6 +2,7 @@
 
 import re
 import subprocess
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -74,6 +75,11 @@ def test_wrong_usage_is_one_line_and_code_2(cli: Cli, arguments: list[str], comp
     [line] = ended.err.splitlines()
     assert line.startswith("millstream")
     assert complaint in line
+
+
+def test_the_version_is_told(cli: Cli) -> None:
+    told = cli("--version")
+    assert (told.code, told.text) == (0, f"millstream {version('millstream')}\n")
 
 
 def test_no_command_at_all_shows_the_help(cli: Cli) -> None:

@@ -16,6 +16,7 @@ def run() -> None:
 
     from millstream.cli import completion, verbs  # these need it, too
     from millstream.cli.exits import Exit
+    from millstream.cli.root import root
 
     _replace_what_is_closed()
     app = typer.Typer(
@@ -26,7 +27,7 @@ def run() -> None:
         rich_markup_mode=None,  # it cuts long names off at the width of a terminal
         add_completion=False,  # a verb of its own
     )
-    app.callback()(_root)
+    app.callback()(root)
     for name, verb in verbs.VERBS.items():
         app.command(name)(_guarded(name, verb))
     for name, verb in verbs.HIDDEN.items():
@@ -34,7 +35,7 @@ def run() -> None:
     for name, group in verbs.GROUPS.items():
         app.add_typer(group, name=name)
     pipelines = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
-    pipelines.callback(help="Run Spark jobs between streams and tables.")(_root)
+    pipelines.callback(help="Run Spark jobs between streams and tables.")(_group)
     for name, verb in verbs.PIPELINES.items():
         pipelines.command(name)(_guarded(f"pipeline {name}", verb))
     app.add_typer(pipelines, name="pipeline")
@@ -52,8 +53,8 @@ def run() -> None:
     sys.exit(code if isinstance(code, int) else 0)
 
 
-def _root() -> None:
-    """Durable streams for Python and Spark."""
+def _group() -> None:
+    """Do nothing: its verbs do."""
 
 
 def _guarded(name: str, verb: Callable[..., None]) -> Callable[..., None]:

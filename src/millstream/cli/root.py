@@ -1,0 +1,20 @@
+"""The command without a verb: what it is, and of which version."""
+
+from importlib.metadata import version as version_of
+from typing import Annotated
+
+import typer
+
+
+def _tell_version(is_wanted: bool) -> None:
+    if is_wanted:
+        typer.echo(f"millstream {version_of('millstream')}")
+        raise typer.Exit
+
+
+def root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_tell_version, is_eager=True, help="Tell the version.")
+    ] = False,
+) -> None:
+    """Durable streams for Python and Spark."""

@@ -74,7 +74,6 @@ class Cli:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             env=environment(MILLSTREAM_URL=self.url),
-            preexec_fn=_obey_ctrl_c,
         ) as process:
             try:
                 yield process
@@ -84,11 +83,6 @@ class Cli:
     def terminal(self, *arguments: str, typed: bytes = b"", **variables: str) -> Ended:
         """Run a command on a terminal of its own, to its end."""
         return on_terminal([*COMMAND, *arguments], typed, environment(MILLSTREAM_URL=self.url, **variables))
-
-
-def _obey_ctrl_c() -> None:
-    """A test run in the background ignores Ctrl+C, and its children would inherit that."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def on_terminal(

@@ -12,6 +12,7 @@ APPEND_BYTES = 100_000
 JSON = "application/json"
 JSON_MESSAGE = b'{"text":"%s"}' % (b"x" * 988)  # 999 bytes, and a comma
 MEGABYTE = 1_000_000
+CHECKPOINTED_S = 8  # after that much quiet, what was appended is in the stream's files
 
 
 def fill(server: Server, content_type: str, append: bytes, effort: Effort) -> None:
@@ -23,6 +24,12 @@ def fill(server: Server, content_type: str, append: bytes, effort: Effort) -> No
 
 def fill_text(server: Server, effort: Effort) -> None:
     fill(server, TEXT, b"x" * APPEND_BYTES, effort)
+    read_all(server)
+
+
+def fill_files(server: Server, effort: Effort) -> None:
+    fill(server, TEXT, b"x" * APPEND_BYTES, effort)
+    time.sleep(CHECKPOINTED_S)
     read_all(server)
 
 
@@ -68,6 +75,15 @@ ALL = (
         unit="MB/s",
         measure=measure,
         prepare=fill_text,
+        static_bytes=lambda effort: effort.catch_up_bytes,
+    ),
+    Scenario(
+        name="catch-up-files",
+        title="catch-up 100 MB, text in files",
+        unit="MB/s",
+        measure=measure,
+        prepare=fill_files,
+        durable=True,
         static_bytes=lambda effort: effort.catch_up_bytes,
     ),
     Scenario(

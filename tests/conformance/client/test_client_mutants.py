@@ -1,6 +1,6 @@
 """The client suite is itself tested: a client with one thing wrong must fail it.
 
-Each mutant is the small client of adapter.py with one behaviour broken. Only the cases of the rule
+Each mutant is the small client of `small_client` with one behaviour broken. Only the cases of the rule
 that it breaks are played, until one fails. A mutant that survives is a hole in the suite.
 """
 
@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from conformance.client.adapter import MUTANTS
+from conformance.client.small_client.mutants import MUTANTS
 from millstream_conformance.client import Case, discover, run_cases
 from millstream_conformance.client.rules import RULES
 from millstream_conformance.results import Run
 
-ADAPTER = [sys.executable, str(Path(__file__).parent / "adapter.py")]
+ADAPTER = [sys.executable, str(Path(__file__).parent / "small_client")]
 
 
 def test_a_correct_client_passes() -> None:

@@ -21,7 +21,7 @@ from millstream_conformance.client.schema import CaseError
 from millstream_conformance.rules import uncovered
 
 HERE = Path(__file__).parent
-ADAPTER = [sys.executable, str(HERE / "adapter.py")]
+ADAPTER = [sys.executable, str(HERE / "small_client")]
 NULL = [sys.executable, str(HERE / "null_adapters.py")]
 
 SEED_CASES = [

@@ -2,9 +2,7 @@
 
 import asyncio
 import contextlib
-import shutil
 import ssl
-import subprocess
 import threading
 import time
 from collections.abc import Iterator
@@ -15,38 +13,21 @@ import pytest
 
 import millstream
 import millstream.aio
+from certificates import issue
 from client.shells import Async
 from running import Server
-
-pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="making a certificate needs openssl")
 
 
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    folder = tmp_path_factory.mktemp("tls")
-    key, public = folder / "key.pem", folder / "public.pem"
-    command = [
-        "openssl",
-        "req",
-        "-x509",
-        "-newkey",
-        "rsa:2048",
-        "-nodes",
-        "-days",
-        "2",
-        "-subj",
-        "/CN=localhost",
-    ]
-    names = ["-addext", "subjectAltName=DNS:localhost", "-keyout", str(key), "-out", str(public)]
-    subprocess.run([*command, *names], check=True, capture_output=True)
-    return key, public
+    return issue(tmp_path_factory.mktemp("tls"))
 
 
 @pytest.fixture(scope="module")
 def secure_url(server: Server, certificate: tuple[Path, Path]) -> Iterator[str]:
-    key, public = certificate
+    cert, key = certificate
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    tls.load_cert_chain(public, key)
+    tls.load_cert_chain(cert, key)
     host, port = server.url.removeprefix("http://").split(":")
 
     async def pump(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
@@ -89,7 +70,7 @@ def secure_url(server: Server, certificate: tuple[Path, Path]) -> Iterator[str]:
 @pytest.fixture
 def client(shell: Any, certificate: tuple[Path, Path]) -> Iterator[Any]:
     """A client of the shell under test that trusts the certificate."""
-    trusting = ssl.create_default_context(cafile=str(certificate[1]))
+    trusting = ssl.create_default_context(cafile=str(certificate[0]))
     if isinstance(shell, Async):
         made = millstream.aio.HttpClient(tls=trusting)
         yield made
@@ -115,7 +96,7 @@ def test_everything_works_behind_tls(shell: Any, client: Any, secure_url: str, l
 
 def test_a_read_behind_tls_is_cancelled(certificate: tuple[Path, Path], secure_url: str) -> None:
     url = f"{secure_url}/tls/{time.time_ns()}"
-    trusting = ssl.create_default_context(cafile=str(certificate[1]))
+    trusting = ssl.create_default_context(cafile=str(certificate[0]))
     with millstream.HttpClient(tls=trusting) as client:
         stream = millstream.DurableStream.create(
             url, content_type="application/json", body=[1], client=client

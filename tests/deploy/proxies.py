@@ -2,13 +2,11 @@
 
 import socket
 import ssl
-import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import pytest
-
+from certificates import issue
 from running import Server, free_port, listening_on, millstream, started
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
@@ -18,7 +16,7 @@ DEPLOY = Path(__file__).parents[2] / "deploy"
 def nginx(folder: Path, *arguments: str) -> Iterator[tuple[Server, str]]:
     """millstream behind nginx; gives the server and the proxy's URL."""
     port = free_port()
-    certificate(folder)
+    issue(folder)
     with millstream("--trust-forwarded", *arguments) as server:
         config = replaced(
             (DEPLOY / "nginx.conf").read_text(),
@@ -101,13 +99,3 @@ def replaced(text: str, changes: dict[str, str]) -> str:
         assert text.count(old) == 1, f"{old!r} is in the file {text.count(old)} times"
         text = text.replace(old, new)
     return text
-
-
-def certificate(folder: Path) -> None:
-    command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
-    command += ["-days", "2", "-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1"]
-    command += ["-keyout", str(folder / "key.pem"), "-out", str(folder / "cert.pem")]
-    try:
-        subprocess.run(command, check=True, capture_output=True)
-    except FileNotFoundError:
-        pytest.skip("openssl is not installed: no certificate for a proxy")

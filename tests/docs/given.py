@@ -1,7 +1,8 @@
 """What pages take for granted: files, variables and servers that a reader would have."""
 
-import subprocess
 from pathlib import Path
+
+from certificates import issue
 
 FILES = {
     "docs/commands.md": {
@@ -20,8 +21,4 @@ def give(page: str, folder: Path) -> None:
     for file, content in FILES.get(page, {}).items():
         (folder / file).write_text(content)
     if page in WITH_CERTIFICATE:
-        subprocess.run(
-            ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
-             "-batch", "-subj", "/CN=localhost", "-keyout", "key.pem", "-out", "cert.pem"],
-            cwd=folder, check=True, capture_output=True,
-        )  # fmt: skip
+        issue(folder)

@@ -5,7 +5,6 @@ import os
 import signal
 import socket
 import ssl
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -15,6 +14,7 @@ import httpx
 import jwt
 import pytest
 
+from certificates import issue
 from millstream.server.reloading import is_reloadable
 from millstream.server.settings import fields
 from running import Server, announced, millstream, started
@@ -143,25 +143,6 @@ def test_what_needs_a_restart_is_said(tmp_path: Path) -> None:
 
 
 def test_a_certificate_is_renewed_for_new_connections(tmp_path: Path) -> None:
-    cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
-
-    def issue(name: str) -> None:
-        command = [
-            "openssl",
-            "req",
-            "-x509",
-            "-newkey",
-            "ec",
-            "-pkeyopt",
-            "ec_paramgen_curve:P-256",
-            "-nodes",
-        ]
-        command += ["-days", "2", "-subj", f"/CN={name}", "-keyout", str(key), "-out", str(cert)]
-        try:
-            subprocess.run(command, check=True, capture_output=True)
-        except FileNotFoundError:
-            pytest.skip("openssl is not installed: no certificate to test TLS with")
-
     def served_name(port: int) -> bytes:
         context = ssl.create_default_context()
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
@@ -174,13 +155,13 @@ def test_a_certificate_is_renewed_for_new_connections(tmp_path: Path) -> None:
     def ready(server: Server) -> None:
         server.wait_until(lambda: "https://127.0.0.1:" in server.output())
 
-    issue("old.example")
+    cert, key = issue(tmp_path, "old.example")
     command = [sys.executable, "-m", "millstream", "serve", "--port", "0", "--store", "memory"]
     command += ["--tls-cert", str(cert), "--tls-key", str(key)]
     with started(command, ready) as server:
         port = int(server.output().split("https://127.0.0.1:")[1].split()[0])
         assert b"old.example" in served_name(port)
-        issue("new.example")
+        issue(tmp_path, "new.example")
         server.signal(signal.SIGHUP)
         server.wait_until(lambda: " reloaded " in server.output())
         assert b"new.example" in served_name(port)

@@ -137,6 +137,7 @@ class CommitThread:
         self._company = company
         self._untold: deque[Outcome] = deque()
         self._told_lsn = log.next_lsn - 1
+        self._goes_on = False  # telling them, in the next turn
         self._is_stopping = False
         self._turn: _Records = []
         self._handed = 0  # items that the thread has, and those whose outcome is on its way
@@ -209,16 +210,18 @@ class CommitThread:
 
     def _tell(self, outcome: Outcome) -> None:
         self._untold.append(outcome)
-        if len(self._untold) == 1:
+        if not self._goes_on:
             self._tell_some()
 
     def _tell_some(self) -> None:
         """Report outcomes in their order; in company, of a few records in each turn."""
+        self._goes_on = False
         while self._untold:
             outcome = self._untold[0]
             if isinstance(outcome, Committed):
                 self._told_lsn = self._next_told(outcome.lsn)
                 if self._told_lsn < outcome.lsn:
+                    self._goes_on = True
                     self._turns.call_soon(self._tell_some)
                     self._report(Committed(self._told_lsn))
                     return

@@ -85,8 +85,8 @@ class Recorder:
     def can_write_eof(self) -> bool:
         return True
 
-    def get_extra_info(self, _name: str) -> tuple[str, int]:
-        return "127.0.0.1", 1
+    def get_extra_info(self, name: str) -> tuple[str, int] | None:
+        return ("127.0.0.1", 1) if name == "peername" else None
 
     def set_write_buffer_limits(self, high: int) -> None:
         pass

@@ -3,8 +3,6 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
-# Tests wait more than they compute, so they get a process more than there are cores; four, with a Spark each, are enough.
-TESTERS = $(shell cores=$$(getconf _NPROCESSORS_ONLN); [ $$cores -lt 4 ] && echo $$((cores + 1)) || echo 4)
 
 .PHONY: help install serve demo test torture check format bench docs clean
 
@@ -29,7 +27,7 @@ demo: install    ## streams become a table and other streams, on a Spark in this
 
 test: install    ## run every test; what a machine lacks and may not install is skipped with one line
 	@tests/install-system-packages
-	$(BIN)/pytest --numprocesses $(TESTERS) --dist worksteal --durations 10
+	$(BIN)/pytest --numprocesses auto --maxprocesses 4 --dist worksteal --durations 10
 
 torture: install ## the long forms of the crash tests, with a summary (an hour; root for power cuts)
 	$(BIN)/python -m tests.crash.torture

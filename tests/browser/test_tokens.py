@@ -54,4 +54,4 @@ def test_a_token_is_asked_for_used_and_its_limits_told(watched: Watched) -> None
         page.click("#token .primary")
         page.wait_for_selector("#list-problem:not([hidden])")
         assert "The token is not valid" in (page.text_content("#list-problem") or "")
-        assert page.locator(".item").count() == 0
+        page.wait_for_selector(".item", state="detached")  # the list is drawn with the next frame

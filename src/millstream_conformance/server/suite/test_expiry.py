@@ -11,6 +11,8 @@ from millstream_conformance.server.streams import Stream
 from millstream_conformance.server.suite.waiting import in_seconds, sleep_until_gone
 
 TTL = {"Stream-TTL": "1"}
+PATIENCE = 4
+"""How often a check that was too slow to tell anything is done again."""
 
 
 @rule("F4", "G8")
@@ -40,11 +42,18 @@ RENEWALS: dict[str, Callable[[Stream], object]] = {
 @each("renew", RENEWALS)
 def test_using_a_stream_renews_its_ttl(server: Server, renew: Callable[[Stream], object]) -> None:
     """A read or write half-way keeps the stream past its first deadline, and not for ever."""
-    stream = server.stream("text/plain", b"x", headers=TTL)
-    time.sleep(0.6)
-    renew(stream)
-    time.sleep(0.65)
-    assert stream.head().status == 200, "the TTL was not renewed"
+    for _ in range(PATIENCE):
+        began_s = time.monotonic()
+        stream = server.stream("text/plain", b"x", headers=TTL)
+        time.sleep(0.6)
+        renewed_s = time.monotonic()
+        renew(stream)
+        was_renewed_in_time = time.monotonic() < began_s + 1
+        time.sleep(0.65)
+        is_there = stream.head().status == 200
+        if is_there or (was_renewed_in_time and time.monotonic() < renewed_s + 1):
+            break  # otherwise something took so long that the stream may well be gone
+    assert is_there, "the TTL was not renewed"
     sleep_until_gone(stream, within_s=2)
 
 

@@ -56,4 +56,6 @@ def test_a_peer_is_local_when_both_ends_have_one_address(own: Any, peer: Any, is
 def test_a_socket_that_cannot_is_left_as_it_is() -> None:
     ours, theirs = socket.socketpair()
     with ours, theirs:
+        with pytest.raises(OSError):  # it has no such thing to choose
+            control_of(ours)
         send_unpaced_if_local(Transport(ours, ("127.0.0.1", 1), ("127.0.0.1", 2)))

@@ -271,3 +271,22 @@ def test_a_turn_that_was_handed_over_before_its_end_writes_nothing_more() -> Non
     rig.turns.end()
     rig.thread.stop()
     assert rig.log.batches == [1]
+
+
+def test_an_error_while_one_outcome_is_told_does_not_keep_back_the_next() -> None:
+    rig = Rig(reading=True)
+    told = rig.outcomes.append
+
+    def report(outcome: Outcome) -> None:
+        if outcome == Committed(20):
+            raise ValueError("whatever")
+        told(outcome)
+
+    rig.thread._report = report
+    rig.submit(20)
+    assert [rig.told(), rig.told()] == [[Committed(8)], [Committed(16)]]
+    with pytest.raises(ValueError, match="whatever"):
+        rig.told()
+    rig.submit(1)
+    assert rig.outcomes[-1] == Committed(21)
+    rig.thread.stop()

@@ -80,7 +80,8 @@ class FolderStore(LogStore):
 
     def _start_commit_thread(self, log: Log, report: Callable[[Outcome], None]) -> CommitThread:
         turns = LoopTurns(asyncio.get_running_loop())
-        return CommitThread(log, report, turns, Company(lambda: self.count_reads()))
+        company = Company(lambda: self.count_reads())  # which the server sets after the store is open
+        return CommitThread(log, report, turns, company)
 
     def _let_go(self) -> None:
         self._real_disk.close()

@@ -12,6 +12,7 @@ it, with everything it printed in the message.
 """
 
 import os
+import random
 import re
 import signal
 import socket
@@ -20,13 +21,16 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import BinaryIO
 
 START_TIMEOUT_S = 20.0
 STOP_TIMEOUT_S = 10.0
 POLL_S = 0.01
 LONG_POLL_TIMEOUT_MS = 500  # the public suite waits for whole long-polls: keep them short
+
+_OWN_PORTS = (12_000, 32_000)  # Linux gives ports from 32,768 on, macOS from 49,152
+_dice = random.SystemRandom()  # not the shared one: a test that seeds it would repeat its ports
 
 ServerFactory = Callable[[], AbstractContextManager["Server"]]
 
@@ -173,11 +177,16 @@ def hypercorn_server() -> Iterator[Server]:
 
 
 def free_port() -> int:
-    """A port that nobody uses now: for servers that cannot say which one they were given."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """A port that nobody uses: for servers that cannot say which one they were given.
+
+    It is none of those that a system gives to whoever asks for any port, or opens a connection:
+    between this call and the server's start another process would be given it.
+    """
+    while True:
+        port = _dice.randrange(*_OWN_PORTS)
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 def announced(server: Server) -> None:

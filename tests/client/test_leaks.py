@@ -3,7 +3,6 @@
 import asyncio
 import gc
 import os
-import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -15,7 +14,7 @@ import pytest
 import millstream
 import millstream.aio
 from millstream.client import sockets
-from running import Server
+from running import Server, free_port
 from running import millstream as millstream_server
 
 JSON = "application/json"
@@ -106,8 +105,7 @@ def test_a_subscription_is_cancelled_while_it_waits(quiet_url: str, live: Any) -
 
 
 def test_a_wait_before_a_retry_is_cancelled() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as gone:
-        url = f"http://127.0.0.1:{gone.getsockname()[1]}/s"
+    url = f"http://127.0.0.1:{free_port()}/s"
     patient = millstream.Retry(initial_delay_s=60, max_delay_s=60, max_total_s=600)
     from millstream.client.driving import Drive
     from millstream.client.endpoints import Endpoint

@@ -17,7 +17,7 @@ import pytest
 from certificates import issue
 from millstream.server.reloading import is_reloadable
 from millstream.server.settings import fields
-from running import Server, announced, millstream, started
+from running import Server, announced, free_port, millstream, started
 from server.wire import Wire, request
 
 TEXT = {"Content-Type": "text/plain"}
@@ -120,8 +120,7 @@ def test_tokens_cannot_be_dropped_on_an_open_address(tmp_path: Path) -> None:
     """What a start refuses, a reload refuses."""
     config = tmp_path / "c.toml"
     config.write_text(f'auth_secret = "{OLD}"\n')
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port = probe.getsockname()[1]
+    port = free_port()
     command = [sys.executable, "-m", "millstream", "serve", "--host", "0.0.0.0", "--port", str(port)]
 
     def ready(server: Server) -> None:

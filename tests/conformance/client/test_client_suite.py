@@ -102,7 +102,7 @@ def test_an_adapter_that_does_not_answer_fails_after_the_limit() -> None:
     started = time.monotonic()
     run = run_cases([*NULL, "silent"], discover(only=["close-empty-stream"]), limit_s=0.5)
     assert "no answer to create within 0.5 s" in run.failures[0].message
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 20
 
 
 def test_lines_that_are_not_results_are_told() -> None:

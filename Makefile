@@ -27,6 +27,7 @@ demo: install    ## streams become a table and other streams, on a Spark in this
 
 test: install    ## run every test; what a machine lacks and may not install is skipped with one line
 	@tests/install-system-packages
+	@$(BIN)/python tests/quick_spark.py
 	$(BIN)/pytest --numprocesses auto --maxprocesses 4 --dist worksteal --durations 10
 
 torture: install ## the long forms of the crash tests, with a summary (an hour; root for power cuts)

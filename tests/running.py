@@ -27,7 +27,7 @@ from typing import BinaryIO
 START_TIMEOUT_S = 20.0
 STOP_TIMEOUT_S = 10.0
 POLL_S = 0.01
-LONG_POLL_TIMEOUT_MS = 500  # the public suite waits for whole long-polls: keep them short
+LONG_POLL_TIMEOUT_MS = 500  # some tests wait for whole long-polls: keep them short
 
 _OWN_PORTS = (12_000, 32_000)  # Linux gives ports from 32,768 on, macOS from 49,152
 _dice = random.SystemRandom()  # not the shared one: a test that seeds it would repeat its ports

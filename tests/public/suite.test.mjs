@@ -3,6 +3,5 @@ import { runConformanceTests } from "@durable-streams/server-conformance-tests"
 
 runConformanceTests({
   baseUrl: process.env.SERVER_URL,
-  longPollTimeoutMs: Number(process.env.LONG_POLL_TIMEOUT_MS),
   subscriptions: process.env.SUBSCRIPTIONS === "on",
 })

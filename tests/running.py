@@ -4,7 +4,7 @@ A test that calls the application in its own process shares its event loop, its 
 mistakes. Everything here starts what a user would start, waits until it accepts connections, and
 ends it as an operator would: SIGTERM first, SIGKILL only for one that does not listen.
 
-    with millstream("--long-poll-timeout-ms", "500") as server:
+    with millstream("--max-chunk-bytes", "4096") as server:
         httpx.put(server.url + "/chat")
 
 A server that cannot start, dies, logs a traceback or leaves with an error fails the test that used
@@ -22,17 +22,25 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
-from typing import BinaryIO
+from typing import BinaryIO, Protocol
 
-START_TIMEOUT_S = 20.0
-STOP_TIMEOUT_S = 10.0
+START_TIMEOUT_S = 60.0
+STOP_TIMEOUT_S = 30.0
 POLL_S = 0.01
-LONG_POLL_TIMEOUT_MS = 500  # some tests wait for whole long-polls: keep them short
+
+PATIENT_MS = (
+    20_000  # for a long-poll that something ends: however slow the machine, it does not end by itself
+)
+HASTY_MS = 500  # for tests that wait until one ends by itself
 
 _OWN_PORTS = (12_000, 32_000)  # Linux gives ports from 32,768 on, macOS from 49,152
 _dice = random.SystemRandom()  # not the shared one: a test that seeds it would repeat its ports
 
-ServerFactory = Callable[[], AbstractContextManager["Server"]]
+
+class ServerFactory(Protocol):
+    """Starts a server for as long as the context lasts."""
+
+    def __call__(self, *, long_poll_ms: int = PATIENT_MS) -> AbstractContextManager["Server"]: ...
 
 
 class ServerFailedError(Exception):
@@ -127,10 +135,10 @@ def started(
 
 
 @contextmanager
-def millstream(*arguments: str) -> Iterator[Server]:
+def millstream(*arguments: str, long_poll_ms: int = PATIENT_MS) -> Iterator[Server]:
     """`millstream serve` in memory on a free port; extra arguments win over these defaults."""
     command = [sys.executable, "-m", "millstream", "serve", "--host", "127.0.0.1", "--port", "0"]
-    command += ["--store", "memory", "--long-poll-timeout-ms", str(LONG_POLL_TIMEOUT_MS), *arguments]
+    command += ["--store", "memory", "--long-poll-timeout-ms", str(long_poll_ms), *arguments]
     with started(command, announced) as server:
         yield server
         if server.stop() != 0:
@@ -140,39 +148,41 @@ def millstream(*arguments: str) -> Iterator[Server]:
 
 
 @contextmanager
-def durable_millstream(*arguments: str) -> Iterator[Server]:
+def durable_millstream(*arguments: str, long_poll_ms: int = PATIENT_MS) -> Iterator[Server]:
     """`millstream serve` with the durable engine on a folder of its own, which goes with it."""
     with (
         tempfile.TemporaryDirectory() as folder,
-        millstream("--store", "log", "--data", folder, *arguments) as server,
+        millstream("--store", "log", "--data", folder, *arguments, long_poll_ms=long_poll_ms) as server,
     ):
         yield server
 
 
 @contextmanager
-def uvicorn_server() -> Iterator[Server]:
+def uvicorn_server(*, long_poll_ms: int = PATIENT_MS) -> Iterator[Server]:
     """The ASGI app under uvicorn."""
     port = free_port()
     command = ["uvicorn", "millstream.asgi:app", "--host", "127.0.0.1", "--port", str(port)]
-    with _asgi([*command, "--log-level", "warning"], port) as server:
+    with _asgi([*command, "--log-level", "warning"], port, long_poll_ms) as server:
         yield server
 
 
 @contextmanager
-def granian_server() -> Iterator[Server]:
+def granian_server(*, long_poll_ms: int = PATIENT_MS) -> Iterator[Server]:
     """The ASGI app under Granian: another parser, another event loop, written in Rust."""
     port = free_port()
     command = ["granian", "--interface", "asgi", "millstream.asgi:app", "--host", "127.0.0.1"]
-    with _asgi([*command, "--port", str(port), "--workers", "1", "--log-level", "warning"], port) as server:
+    with _asgi(
+        [*command, "--port", str(port), "--workers", "1", "--log-level", "warning"], port, long_poll_ms
+    ) as server:
         yield server
 
 
 @contextmanager
-def hypercorn_server() -> Iterator[Server]:
+def hypercorn_server(*, long_poll_ms: int = PATIENT_MS) -> Iterator[Server]:
     """The ASGI app under Hypercorn: HTTP/1.1, and HTTP/2 for a client that begins with it."""
     port = free_port()
     command = ["hypercorn", "millstream.asgi:app", "--bind", f"127.0.0.1:{port}", "--log-level", "warning"]
-    with _asgi(command, port) as server:
+    with _asgi(command, port, long_poll_ms) as server:
         yield server
 
 
@@ -218,9 +228,8 @@ def _accepts(port: int) -> bool:
     return True
 
 
-def _asgi(module_and_arguments: Sequence[str], port: int) -> AbstractContextManager[Server]:
-    environment = {
-        "MILLSTREAM_STORE": "memory",
-        "MILLSTREAM_LONG_POLL_TIMEOUT_MS": str(LONG_POLL_TIMEOUT_MS),
-    }
+def _asgi(
+    module_and_arguments: Sequence[str], port: int, long_poll_ms: int
+) -> AbstractContextManager[Server]:
+    environment = {"MILLSTREAM_STORE": "memory", "MILLSTREAM_LONG_POLL_TIMEOUT_MS": str(long_poll_ms)}
     return started([sys.executable, "-m", *module_and_arguments], listening_on(port), environment)

@@ -25,7 +25,7 @@ SOON_S = 10.0  # half of what it would take if nobody cared
 @pytest.fixture(scope="module")
 def slow_server() -> Iterator[Server]:
     """A server whose long-polls outlast every test here."""
-    with millstream_server("--long-poll-timeout-ms", "20000") as server:
+    with millstream_server() as server:
         yield server
 
 

@@ -28,7 +28,7 @@ from conformance.proxy import MutatingProxy
 from millstream_conformance.server import discover, run_checks
 from millstream_conformance.server.offers import Offers
 from millstream_conformance.server.suites import Suite
-from running import millstream
+from running import HASTY_MS, millstream
 
 # The proxy counts as a restart that loses nothing: the memory store behind it goes on.
 RESTART = f"{sys.executable} -c " + shlex.quote(
@@ -38,7 +38,7 @@ RESTART = f"{sys.executable} -c " + shlex.quote(
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
-    with millstream() as server:
+    with millstream(long_poll_ms=HASTY_MS) as server:
         yield server.url
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from conformance.proxy import Ask, MutatingProxy, Reply, Send
 from millstream_conformance.server import discover
-from running import millstream
+from running import HASTY_MS, millstream
 
 
 def pytest_run(tmp_path: Path, url: str, *options: str) -> subprocess.CompletedProcess[str]:
@@ -29,7 +29,7 @@ def pytest_run(tmp_path: Path, url: str, *options: str) -> subprocess.CompletedP
 
 
 def test_a_chosen_group_passes(tmp_path: Path) -> None:
-    with millstream() as server:
+    with millstream(long_poll_ms=HASTY_MS) as server:
         finished = pytest_run(tmp_path, server.url, "--server-only", "closure,longpoll", "-q")
     number = len(discover(only=["closure", "longpoll"]))
     assert finished.returncode == 0, finished.stdout
@@ -41,7 +41,7 @@ def no_closed_header(ask: Ask, send: Send) -> Reply:
 
 
 def test_a_failure_shows_its_exchange(tmp_path: Path) -> None:
-    with millstream() as server, MutatingProxy(server.url, no_closed_header) as broken:
+    with millstream(long_poll_ms=HASTY_MS) as server, MutatingProxy(server.url, no_closed_header) as broken:
         finished = pytest_run(tmp_path, broken.url, "--server-rules", "A5,L2")
     assert finished.returncode == 1
     assert "exchange (A5)" in finished.stdout

@@ -9,9 +9,7 @@ import socket
 import subprocess
 import sys
 import time
-from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Protocol
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -20,7 +18,8 @@ from conformance.proxy import Ask, MutatingProxy, Reply, Send
 from conformance.restarting import end
 from millstream_conformance.server import discover, run_checks, run_server_suite
 from running import (
-    Server,
+    HASTY_MS,
+    ServerFactory,
     announced,
     free_port,
     granian_server,
@@ -36,11 +35,7 @@ def accepts(port: int) -> bool:
         return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
-class Start(Protocol):
-    def __call__(self) -> AbstractContextManager[Server]: ...
-
-
-SERVERS: dict[str, Start] = {
+SERVERS: dict[str, ServerFactory] = {
     "native": millstream,
     "uvicorn": uvicorn_server,
     "granian": granian_server,
@@ -49,8 +44,8 @@ SERVERS: dict[str, Start] = {
 
 
 @pytest.mark.parametrize("start", SERVERS.values(), ids=SERVERS)
-def test_our_server_conforms(start: Start) -> None:
-    with start() as server:
+def test_our_server_conforms(start: ServerFactory) -> None:
+    with start(long_poll_ms=HASTY_MS) as server:
         output = io.StringIO()
         exit_code = run_server_suite(server.url, output=output)
     assert exit_code == 0, output.getvalue()
@@ -67,7 +62,7 @@ def test_our_log_store_conforms_across_a_kill(tmp_path: Path) -> None:
         "--port",
         str(port),
         "--long-poll-timeout-ms",
-        "500",
+        str(HASTY_MS),
     ]
     command = [*serve, "--store", "log", "--data", str(tmp_path / "data")]
     restart = [sys.executable, str(Path(__file__).parent / "restarting.py"), str(pid_file), *command]
@@ -87,7 +82,7 @@ def test_our_log_store_conforms_across_a_kill(tmp_path: Path) -> None:
 
 
 def test_the_suite_is_quick() -> None:
-    with millstream() as server:
+    with millstream(long_poll_ms=HASTY_MS) as server:
         run = run_checks(server.url, discover())
     assert run.elapsed_s < 60
 
@@ -107,7 +102,7 @@ def no_closed_header(ask: Ask, send: Send) -> Reply:
 
 def test_a_broken_server_gets_reports_that_show_why(tmp_path: Path) -> None:
     output = io.StringIO()
-    with millstream() as server, MutatingProxy(server.url, no_closed_header) as broken:
+    with millstream(long_poll_ms=HASTY_MS) as server, MutatingProxy(server.url, no_closed_header) as broken:
         exit_code = run_server_suite(
             broken.url,
             rules=["A5"],

@@ -30,7 +30,7 @@ def proxy(request: pytest.FixtureRequest) -> Proxy:
 
 @pytest.fixture
 def url(proxy: Proxy, tmp_path: Path) -> Iterator[str]:
-    with proxy(tmp_path, "--long-poll-timeout-ms", "1500") as (_, url):
+    with proxy(tmp_path, "--long-poll-timeout-ms", "4000") as (_, url):
         yield url
 
 

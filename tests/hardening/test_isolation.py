@@ -6,7 +6,7 @@ import jwt
 import pytest
 
 from millstream.server.anycable.credentials import sign_name
-from running import Server, millstream
+from running import HASTY_MS, Server, millstream
 from server.wire import Wire
 
 SECRET = "a secret that is long enough for HMAC"
@@ -47,7 +47,7 @@ def quoted(name: str) -> str:
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
     secrets = ("--auth-secret", SECRET, "--anycable-secret", ANYCABLE)
-    with millstream(*secrets, "--anycable") as server, Wire(server.url) as wire:
+    with millstream(*secrets, "--anycable", long_poll_ms=HASTY_MS) as server, Wire(server.url) as wire:
         for name in ["/a", *SECRETS]:
             body = b'["%b"]' % (b"known" if name == "/a" else WORD)
             made = wire.ask("PUT", quoted(name), body, Content_Type="application/json", **ADMIN)

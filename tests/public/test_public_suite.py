@@ -16,7 +16,7 @@ from threading import Thread
 import pytest
 
 from node import NodeUnavailableError, install, node
-from running import ServerFactory, durable_millstream, millstream, uvicorn_server
+from running import HASTY_MS, ServerFactory, durable_millstream, millstream, uvicorn_server
 
 HERE = Path(__file__).parent
 SUITE_TIMEOUT_S = 120
@@ -87,7 +87,7 @@ def judge_alone(vitest: Path, url: str, report: Path, names: Iterable[str]) -> V
     "serve", [millstream, durable_millstream, uvicorn_server], ids=["memory", "log", "asgi"]
 )
 def test_the_public_suite_passes(serve: ServerFactory, vitest: Path, tmp_path: Path) -> None:
-    with serve() as server:
+    with serve(long_poll_ms=HASTY_MS) as server:
         together = judge(vitest, server.url, tmp_path / "together.json")
         passed = together.passed
         if together.failures:

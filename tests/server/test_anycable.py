@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from millstream.protocol.sse import parse_control
-from running import Server, millstream
+from running import HASTY_MS, Server, millstream
 from server.wire import Wire
 
 JSON = {"Content-Type": "application/json"}
@@ -18,6 +18,13 @@ JSON = {"Content-Type": "application/json"}
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
     with millstream("--anycable") as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def hasty() -> Iterator[Server]:
+    """A server whose long-polls end after a moment."""
+    with millstream("--anycable", long_poll_ms=HASTY_MS) as server:
         yield server
 
 
@@ -138,9 +145,10 @@ def test_a_long_poll_waits_for_a_message(server: Server, path: str) -> None:
     assert answer.headers["stream-up-to-date"] == "true"
 
 
-def test_a_long_poll_that_waited_in_vain_is_204(server: Server, path: str) -> None:
-    offset = get(server, path).headers["stream-next-offset"]
-    answer = get(server, path, offset=offset, live="long-poll")
+def test_a_long_poll_that_waited_in_vain_is_204(hasty: Server) -> None:
+    httpx.put(f"{hasty.url}/s", content=b"[1]", headers=JSON).raise_for_status()
+    offset = get(hasty, "/s").headers["stream-next-offset"]
+    answer = get(hasty, "/s", offset=offset, live="long-poll")
     assert (answer.status_code, answer.headers["stream-next-offset"]) == (204, offset)
 
 
@@ -191,25 +199,25 @@ def test_what_is_no_stream_is_not_found(server: Server, path: str) -> None:
 # -- Streams that are not there yet --------------------------------------------------------------
 
 
-def test_a_stream_that_is_not_there_reads_as_empty(server: Server) -> None:
+def test_a_stream_that_is_not_there_reads_as_empty(hasty: Server) -> None:
     """AnyCable makes no streams: they are there when something was published."""
     for offset in ("-1", "0", "", "now"):
-        answer = get(server, "/later", offset=offset)
+        answer = get(hasty, "/later", offset=offset)
         assert (answer.status_code, answer.json()) == (200, [])
         assert answer.headers["stream-next-offset"] == "0"
         assert answer.headers["stream-up-to-date"] == "true"
         assert answer.headers["cache-control"] == "no-store"
-    head = httpx.head(f"{server.url}/ds/later")
+    head = httpx.head(f"{hasty.url}/ds/later")
     assert (head.status_code, head.headers["stream-next-offset"]) == (200, "0")
-    assert httpx.get(f"{server.url}/later").status_code == 404, "and it is still not there"
-    assert get(server, "/later", offset="0", live="long-poll").status_code == 204
+    assert httpx.get(f"{hasty.url}/later").status_code == 404, "and it is still not there"
+    assert get(hasty, "/later", offset="0", live="long-poll").status_code == 204
 
 
 @pytest.mark.parametrize(
     ("content_type", "status", "body"), [("application/json", 200, b'["first"]'), ("text/plain", 400, None)]
 )
 def test_a_stream_that_is_not_there_can_be_polled_for(content_type: str, status: int, body: object) -> None:
-    with millstream("--anycable", "--long-poll-timeout-ms", "20000") as server, Wire(server.url) as wire:
+    with millstream("--anycable") as server, Wire(server.url) as wire:
         wire.request("GET", "/ds/later?offset=0&live=long-poll")
         until_waiting(server, "ds_poll_clients_num")
         headers = {"Content-Type": content_type}
@@ -249,7 +257,7 @@ def test_a_preflight_allows_its_headers(server: Server, path: str) -> None:
 
 
 def test_a_long_poll_on_a_server_that_leaves_is_gone() -> None:
-    with millstream("--anycable", "--long-poll-timeout-ms", "20000") as server:
+    with millstream("--anycable") as server:
         httpx.put(server.url + "/s", headers=JSON)
         with Wire(server.url) as wire:
             wire.request("GET", "/ds/s?offset=-1&live=long-poll")

@@ -6,7 +6,7 @@ import socket
 import sys
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AbstractContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,8 @@ import uvicorn
 from millstream.asgi import MillstreamApp
 from millstream.server.settings import Settings
 from running import (
-    Server,
+    HASTY_MS,
+    ServerFactory,
     free_port,
     granian_server,
     hypercorn_server,
@@ -34,7 +35,7 @@ TESTS = Path(__file__).parent.parent
 
 # -- On three servers ----------------------------------------------------------------------------
 
-SERVERS: dict[str, tuple[Callable[[], AbstractContextManager[Server]], bool]] = {
+SERVERS: dict[str, tuple[ServerFactory, bool]] = {
     "uvicorn": (uvicorn_server, False),
     "granian": (granian_server, False),
     "granian, HTTP/2": (granian_server, True),
@@ -46,7 +47,10 @@ SERVERS: dict[str, tuple[Callable[[], AbstractContextManager[Server]], bool]] = 
 @pytest.fixture(scope="module", params=SERVERS)
 def client(request: pytest.FixtureRequest) -> Iterator[httpx.Client]:
     start, http2 = SERVERS[request.param]
-    with start() as server, httpx.Client(base_url=server.url, http2=http2, http1=not http2) as client:
+    with (
+        start(long_poll_ms=HASTY_MS) as server,
+        httpx.Client(base_url=server.url, http2=http2, http1=not http2) as client,
+    ):
         yield client
 
 
@@ -84,7 +88,7 @@ def test_names_arrive_as_they_were_sent(client: httpx.Client) -> None:
     assert {"/€ ", "/a/b%61"} <= {stream["path"] for stream in listed}
 
 
-def test_a_long_poll_waits_and_is_woken(client: httpx.Client, path: str) -> None:
+def test_a_long_poll_waits_only_when_nothing_is_there(client: httpx.Client, path: str) -> None:
     assert client.get(path, params={"offset": "now", "live": "long-poll"}).status_code == 204
     assert client.get(path, params={"offset": "-1", "live": "long-poll"}).content == b"hello"
 

@@ -6,15 +6,16 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from running import millstream, uvicorn_server
+from running import HASTY_MS, ServerFactory, millstream, uvicorn_server
 from server.wire import Wire
 
-SERVERS = {"native": millstream, "asgi": uvicorn_server}
+SERVERS: dict[str, ServerFactory] = {"native": millstream, "asgi": uvicorn_server}
 
 
 @pytest.fixture(scope="module", params=SERVERS)
 def client(request: pytest.FixtureRequest) -> Iterator[httpx.Client]:
-    with SERVERS[request.param]() as server, httpx.Client(base_url=server.url) as client:
+    start = SERVERS[request.param]
+    with start(long_poll_ms=HASTY_MS) as server, httpx.Client(base_url=server.url) as client:
         client.put("/s", content=b"hello", headers={"Content-Type": "text/plain"})
         client.put("/closed", headers={"Stream-Closed": "true"})
         yield client

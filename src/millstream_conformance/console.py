@@ -57,6 +57,9 @@ class Console:
                 self.write(f"  stricter than the protocol's text: {result.check.notes.stricter}")
             self.write(_indented(result.message, "    "))
             self.write(_indented(result.exchange, "      "))
+        for result in run.results:
+            if result.outcome == "passed" and result.message:
+                self.write(f"{result.check.id} {result.message.partition(';')[0]}")
         for sentence in run.announcements():
             self.write(f"not offered: {sentence}")
         verdict = "conforms" if run.ok else "does not conform"

@@ -31,7 +31,9 @@ def first_failure(
     chosen = [check for check in _ALL if set(rules) & set(check.notes.rules) and check.id not in unsound]
     chosen.sort(key=lambda check: (check.notes.restart, check.notes.patient, check.group == "every_answer"))
     with MutatingProxy(upstream_url, mutation) as proxy:
-        suite = Suite(proxy.url, offers=offers, restart_command=restart_command.format(url=proxy.url))
+        restart = restart_command.format(url=proxy.url)
+        # One try each: a mutant is wrong every time, and more of them would only take longer.
+        suite = Suite(proxy.url, offers=offers, restart_command=restart, patient_tries=1)
         try:
             suite.start(chosen)
             found = next((result for result in map(suite.run, chosen) if result.outcome == "failed"), None)

@@ -18,6 +18,7 @@ from types import TracebackType
 from typing import Self
 from urllib.parse import parse_qsl, quote
 
+from millstream_conformance.client.servers import stop_accepting
 from millstream_conformance.server.connections import Address, Connection, WireError
 from millstream_conformance.server.wire import Headers, Request
 
@@ -160,16 +161,17 @@ class MutatingProxy:
         self._mutation = mutation
         self.errors: list[Exception] = []
         self._listener = socket.create_server(("127.0.0.1", 0), backlog=128)
+        self._accepting = threading.Thread(target=self._accept, daemon=True)
         self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
 
     def __enter__(self) -> Self:
-        threading.Thread(target=self._accept, daemon=True).start()
+        self._accepting.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._listener.close()
+        stop_accepting(self._listener, self._accepting)
 
     def _accept(self) -> None:
         while True:

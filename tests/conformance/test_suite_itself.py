@@ -10,16 +10,20 @@ from pathlib import Path
 import pytest
 
 import millstream_conformance
+from millstream_conformance.client.servers import ScriptedServer
 from millstream_conformance.server import discover
 from millstream_conformance.server.cases import CLOSE_MISTAKES, CLOSURE_PLAN, READ_SIDE, unclaimed
+from millstream_conformance.server.checks import Check, Notes
 from millstream_conformance.server.connections import Address, Pool
 from millstream_conformance.server.ed25519 import verify
 from millstream_conformance.server.event_streams import EventParser
 from millstream_conformance.server.explain import explain
 from millstream_conformance.server.invariants import Invariants
 from millstream_conformance.server.json_text import elements
+from millstream_conformance.server.offers import Offers
 from millstream_conformance.server.rules import RULES, uncovered, unknown
 from millstream_conformance.server.servers import Server
+from millstream_conformance.server.suites import Suite
 from millstream_conformance.server.transcripts import readable
 from millstream_conformance.server.wire import Answer, Headers, Request
 
@@ -161,3 +165,49 @@ def test_bytes_that_nobody_asked_for_are_found() -> None:
         assert pool.inspect() == [b"surprise"]
         pool.close()
         thread.join()
+
+
+def tried(failures: int, *, patient: bool) -> tuple[int, str, str]:
+    """Run a check that fails so many times at first: how often it ran, its outcome and what was said."""
+    runs = 0
+
+    def check(_: Server) -> None:
+        nonlocal runs
+        runs += 1
+        assert runs > failures, f"failure {runs}"
+
+    made = Check("group", "name", "", check, {}, Notes(patient=patient))
+    suite = Suite("http://127.0.0.1:1", offers=Offers(frozenset()))
+    try:
+        suite.start([made])
+        result = suite.run(made)
+    finally:
+        suite.close()
+    return runs, result.outcome, result.message
+
+
+def test_a_check_that_goes_by_the_clock_is_tried_again_and_says_so() -> None:
+    assert tried(0, patient=True) == (1, "passed", "")
+    runs, outcome, message = tried(2, patient=True)
+    assert (runs, outcome) == (3, "passed")
+    assert message.startswith("passed when tried again; before:\n")
+    assert "failure 2" in message
+
+
+def test_a_check_that_fails_each_time_has_failed() -> None:
+    runs, outcome, message = tried(3, patient=True)
+    assert (runs, outcome) == (3, "failed")
+    assert "failure 3" in message
+
+
+def test_a_check_that_does_not_go_by_the_clock_has_one_try() -> None:
+    assert tried(1, patient=False)[:2] == (1, "failed")
+
+
+def test_a_scripted_server_that_was_closed_waits_for_nobody() -> None:
+    """Its thread would take connections of the next listener that is given its descriptor's number."""
+    before = set(threading.enumerate())
+    server = ScriptedServer()
+    assert set(threading.enumerate()) - before
+    server.close()
+    assert not set(threading.enumerate()) - before

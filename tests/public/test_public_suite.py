@@ -7,7 +7,7 @@ import json
 import os
 import re
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -20,6 +20,7 @@ from running import HASTY_MS, ServerFactory, durable_millstream, millstream, uvi
 
 HERE = Path(__file__).parent
 SUITE_TIMEOUT_S = 120
+ALONE_TRIES = 2
 
 SUBSCRIPTIONS = False  # the server has no subscriptions yet
 TESTS_IN_SUITE = 338
@@ -36,10 +37,6 @@ class Verdict:
     passed: int
     skipped: int
     failures: dict[str, str]  # what was wrong, by the test's name
-
-    def __str__(self) -> str:
-        told = "".join(f"\n{name}\n    {message}" for name, message in self.failures.items())
-        return f"{len(self.failures)} failed:{told}"
 
 
 @pytest.fixture(scope="module")
@@ -77,6 +74,10 @@ def judge(vitest: Path, url: str, report: Path, *options: str) -> Verdict:
     return Verdict(verdict["numPassedTests"], verdict["numPendingTests"], failures)
 
 
+def told(failures: Mapping[str, str]) -> str:
+    return f"{len(failures)} failed" + "".join(f"\n{name}\n    {why}" for name, why in failures.items())
+
+
 def judge_alone(vitest: Path, url: str, report: Path, names: Iterable[str]) -> Verdict:
     """Run only the tests of these names, one after another."""
     only = "|".join(re.escape(name) for name in names)
@@ -89,14 +90,16 @@ def judge_alone(vitest: Path, url: str, report: Path, names: Iterable[str]) -> V
 def test_the_public_suite_passes(serve: ServerFactory, vitest: Path, tmp_path: Path) -> None:
     with serve(long_poll_ms=HASTY_MS) as server:
         together = judge(vitest, server.url, tmp_path / "together.json")
-        passed = together.passed
-        if together.failures:
+        passed, failures = together.passed, together.failures
+        for attempt in range(ALONE_TRIES):
+            if not failures:
+                break
             # Tests with a clock of their own (a lifetime of 2 s is looked at after 1.5) were written to
-            # run alone. Side by side is our doing, so what fails there is heard once more, alone.
-            print(f"side by side, {together}")
-            alone = judge_alone(vitest, server.url, tmp_path / "alone.json", together.failures)
-            assert not alone.failures, f"also alone, {alone}"
-            passed += alone.passed
+            # run alone. Side by side is our doing, so what fails there is heard again, alone.
+            print(f"{len(failures)} of the public tests failed and are run again, alone: {list(failures)}")
+            alone = judge_alone(vitest, server.url, tmp_path / f"alone-{attempt}.json", failures)
+            passed, failures = passed + alone.passed, alone.failures
+        assert not failures, told(failures)
         assert passed == EXPECTED_PASSES
         assert passed + together.skipped == TESTS_IN_SUITE
 

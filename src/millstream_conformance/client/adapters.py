@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import queue
 import subprocess
 import threading
@@ -50,7 +51,11 @@ class Adapter:
         self._lines: queue.Queue[bytes | None] = queue.Queue()
         try:
             self._process = subprocess.Popen(
-                list(command), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+                list(command),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env=_environment(),
             )
         except OSError as error:
             raise AdapterError(f"the adapter cannot be started: {error}") from error
@@ -142,3 +147,8 @@ class Adapter:
         assert self._process.stderr is not None
         for line in self._process.stderr:
             self.stderr.append(line.decode(errors="replace").rstrip())
+
+
+def _environment() -> dict[str, str]:
+    """A copy of the environment: the system would read the original while another thread changes it."""
+    return {name: value for name in list(os.environ) if (value := os.environ.get(name)) is not None}

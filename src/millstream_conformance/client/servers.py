@@ -20,6 +20,7 @@ from millstream_conformance.client.scenes import Misbehaviour, Request, Scene, m
 
 PIECE_PAUSE_S = 0.001
 HANG_S = 30.0
+GOODBYE_S = 2.0
 
 
 class BadRequestError(Exception):
@@ -36,7 +37,8 @@ class ScriptedServer:
         self._scenes: dict[str, Scene] = {}
         self._open: set[socket.socket] = set()
         self._lock = threading.Lock()
-        threading.Thread(target=self._accept, daemon=True, name="scripted-server").start()
+        self._accepting = threading.Thread(target=self._accept, daemon=True, name="scripted-server")
+        self._accepting.start()
 
     def scene(
         self, name: str, *, chunk_bytes: int = 1 << 20, long_poll_ms: int = 400, odd_offsets: bool = False
@@ -50,7 +52,7 @@ class ScriptedServer:
         """Stop listening, end every connection."""
         for scene in self._scenes.values():
             scene.end()
-        self._listener.close()
+        stop_accepting(self._listener, self._accepting)
         with self._lock:
             for sock in self._open:
                 with contextlib.suppress(OSError):
@@ -106,6 +108,18 @@ class ScriptedServer:
             _send_events(sock, given, request, scene)
             return False
         return _send(sock, given, request, fault, scene)
+
+
+def stop_accepting(listener: socket.socket, accepting: threading.Thread) -> None:
+    """Close a listener in which a thread waits.
+
+    Closing alone does not wake it on Linux. It would wait on by the descriptor's number, which the
+    next listener is given: a thread whose system call is restarted then takes a connection of that one.
+    """
+    with contextlib.suppress(OSError):  # systems that refuse this wake the thread when it is closed
+        listener.shutdown(socket.SHUT_RDWR)
+    listener.close()
+    accepting.join(GOODBYE_S)
 
 
 def _changed(planned: Answer, fault: Misbehaviour) -> Answer:

@@ -9,7 +9,7 @@ run less than the others.
     @case("append-to-closed-stream-409") names that it is known by elsewhere (cases.py)
     @each("bad", {"sign": "+1"})         one check per row; the row becomes an argument
     @needs("forks")                      an optional part (offers.py); skipped where it is missing
-    @patient                             mostly waits, so it runs beside the others
+    @patient                             goes by the clock: runs beside the others, may be tried again
     @stricter("why")                     asks for more than the protocol's text does
     @across_restart                      a generator: what is after `yield` runs after a restart
 """
@@ -100,7 +100,7 @@ def each(argument: str, rows: Mapping[str, Any] | Sequence[str]) -> Callable[[F]
 
 
 def patient(function: F) -> F:
-    """Mark a test that mostly waits."""
+    """Mark a test that waits, or looks at how long something took."""
     notes_of(function).patient = True
     return function
 

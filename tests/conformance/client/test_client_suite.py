@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import re
 import shlex
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from xml.etree import ElementTree as ET
@@ -15,6 +17,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from millstream_conformance.client import discover, run_cases, run_client_suite
+from millstream_conformance.client.adapters import Adapter
 from millstream_conformance.client.cases import load, load_file
 from millstream_conformance.client.rules import RULES
 from millstream_conformance.client.schema import CaseError
@@ -263,3 +266,25 @@ def test_a_step_that_waits_for_a_reader_in_vain_fails(tmp_path: Path) -> None:
     [case] = load_file(written(tmp_path, CASE.replace("operations:\n", f"operations:\n      {step}\n")))
     [failed] = run_cases(ADAPTER, [case]).failures
     assert "the client never waited" in failed.message
+
+
+def test_adapters_start_while_another_thread_changes_the_environment() -> None:
+    """As pytest does between two tests, when cases are played in the background."""
+    over = threading.Event()
+
+    def change() -> None:
+        names = [f"MILLSTREAM_TEST_{number}" for number in range(50)]
+        while not over.is_set():
+            for name in names:
+                os.environ[name] = "x" * 100
+            for name in names:
+                del os.environ[name]
+
+    changing = threading.Thread(target=change)
+    changing.start()
+    try:
+        for _ in range(10):
+            Adapter(ADAPTER, "http://127.0.0.1:1").close()
+    finally:
+        over.set()
+        changing.join()

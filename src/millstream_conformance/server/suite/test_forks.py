@@ -196,6 +196,7 @@ def test_a_sources_append_does_not_wake_the_forks_readers(server: Server) -> Non
 
 @rule("F3", "L2")
 @needs("forks")
+@patient
 def test_inherited_data_is_polled_at_once(server: Server) -> None:
     """A long-poll inside the inherited range does not wait."""
     source = server.stream("text/plain", b"inherited")

@@ -27,6 +27,7 @@ def test_live_reads_of_a_missing_stream_are_404(server: Server, mode: str) -> No
 
 @rule("L2")
 @case("long-poll-returns-backlog-at-once")
+@patient
 def test_a_reader_that_is_behind_does_not_wait(server: Server) -> None:
     """Data that exists is returned at once, like a catch-up read with a cursor."""
     stream = server.stream("text/plain", b"hello")
@@ -99,6 +100,7 @@ def test_every_waiting_reader_wakes(server: Server) -> None:
 
 @rule("L2")
 @case("longpoll-closed-stream-immediate", "longpoll-closed-returns-204")
+@patient
 @each("offset", {"tail": "", "now": "now"})
 def test_a_closed_stream_answers_at_once(server: Server, offset: str) -> None:
     """At the end there is nothing to wait for: 204 with Stream-Closed."""

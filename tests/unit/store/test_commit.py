@@ -1,5 +1,6 @@
 """The committer: who syncs, in which order outcomes are told, and how many in one turn of the loop."""
 
+import itertools
 import threading
 import time
 from collections import deque
@@ -101,7 +102,7 @@ def test_whatever_goes_wrong_is_reported(error: Exception, is_quick: bool) -> No
     [
         (True, 0.0, "the loop"),
         (False, 0.0, "the thread"),  # a segment has to begin first
-        (True, 0.01, "the thread"),  # the disk has just been slow
+        (True, 0.3, "the thread"),  # the disk has just been slow
     ],
 )
 def test_a_lone_record_is_committed_on_the_loop_while_the_disk_is_quick(
@@ -115,6 +116,24 @@ def test_a_lone_record_is_committed_on_the_loop_while_the_disk_is_quick(
     while not outcomes:
         pass
     thread.submit(b"b")
+    thread.stop()
+    assert outcomes == [Committed(1), Committed(2)]
+    assert (log.writer is threading.current_thread()) is (place == "the loop")
+
+
+@pytest.mark.parametrize(("later_s", "place"), [(0.15, "the thread"), (0.25, "the loop")])
+def test_after_a_stall_the_thread_has_everything_for_ten_times_as_long(
+    monkeypatch: pytest.MonkeyPatch, later_s: float, place: str
+) -> None:
+    log = StubLog()
+    thread, outcomes = _thread(log, is_quick=True)
+    log.gate.set()
+    turn_write_end = [100.0, 100.0, 100.02]
+    afterwards = itertools.count(100.02 + later_s, 0.001)
+    clock = itertools.chain(turn_write_end, afterwards)
+    monkeypatch.setattr(time, "monotonic", lambda: next(clock))
+    thread.submit(b"stalled")
+    thread.submit(b"a")
     thread.stop()
     assert outcomes == [Committed(1), Committed(2)]
     assert (log.writer is threading.current_thread()) is (place == "the loop")

@@ -59,7 +59,7 @@ class Console:
             self.write(_indented(result.exchange, "      "))
         for result in run.results:
             if result.outcome == "passed" and result.message:
-                self.write(f"{result.check.id} {result.message.partition(';')[0]}")
+                self.write(f"{result.check.id} {result.message.splitlines()[0]}")
         for sentence in run.announcements():
             self.write(f"not offered: {sentence}")
         verdict = "conforms" if run.ok else "does not conform"

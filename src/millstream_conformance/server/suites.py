@@ -156,9 +156,7 @@ class Attempt:
     def result(self) -> Result:
         """The outcome in words; one that passed in the end says what was wrong before."""
         if self.error is None:
-            before = (
-                f"passed when tried again; before:\n{self.before.result().message}" if self.before else ""
-            )
+            before = f"passed when tried again\n{self.before.result().message}" if self.before else ""
             return Result(self.check, "passed", before, elapsed_s=self._elapsed_s)
         if isinstance(self.error, unittest.SkipTest):
             return Result(self.check, "skipped", str(self.error), elapsed_s=self._elapsed_s)

@@ -13,7 +13,7 @@ loop's ends, so what it does beside the loop is little (64 connections: 6 to 10 
 and as much with a disk half as quick). The price is that the loop waits for the disk. So it does only where
 a sync usually takes no longer than a few wake-ups, and after one that took much longer the thread has
 everything for ten times as long: the loop spends a tenth of its time in those at most. (A second for each
-was too careful: on a disk that hesitates for 5 to 200 ms about once a second, one connection appended 14 %
+was too careful: on a disk that hesitates for 5 to 200 ms about once a second, one connection appended 12 %
 less, in 20 interleaved rounds, 2026-11-16.)
 
 In company (`company`) it is the other way round: the thread syncs, and the answers to a batch go out a few in

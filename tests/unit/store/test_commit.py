@@ -121,24 +121,6 @@ def test_a_lone_record_is_committed_on_the_loop_while_the_disk_is_quick(
     assert (log.writer is threading.current_thread()) is (place == "the loop")
 
 
-@pytest.mark.parametrize(("later_s", "place"), [(0.15, "the thread"), (0.25, "the loop")])
-def test_after_a_stall_the_thread_has_everything_for_ten_times_as_long(
-    monkeypatch: pytest.MonkeyPatch, later_s: float, place: str
-) -> None:
-    log = StubLog()
-    thread, outcomes = _thread(log, is_quick=True)
-    log.gate.set()
-    turn_write_end = [100.0, 100.0, 100.02]
-    afterwards = itertools.count(100.02 + later_s, 0.001)
-    clock = itertools.chain(turn_write_end, afterwards)
-    monkeypatch.setattr(time, "monotonic", lambda: next(clock))
-    thread.submit(b"stalled")
-    thread.submit(b"a")
-    thread.stop()
-    assert outcomes == [Committed(1), Committed(2)]
-    assert (log.writer is threading.current_thread()) is (place == "the loop")
-
-
 def test_an_action_that_fails_is_reported() -> None:
     log = StubLog()
     thread, outcomes = _thread(log)
@@ -234,6 +216,29 @@ def test_a_lone_record_is_committed_on_the_loop_in_company_too() -> None:
     assert rig.outcomes == [Committed(1)]
     assert rig.log.writer is threading.current_thread()
     rig.thread.stop()
+
+
+@pytest.mark.parametrize(
+    ("reading", "later_s", "place"),
+    [
+        (True, 0.15, "the thread"),
+        (True, 0.25, "the loop"),
+        (False, 0.015, "the thread"),
+        (False, 0.025, "the loop"),
+    ],
+)
+def test_after_a_stall_the_thread_has_everything_for_a_while_and_longer_in_company(
+    monkeypatch: pytest.MonkeyPatch, reading: bool, later_s: float, place: str
+) -> None:
+    rig = Rig(reading=reading)
+    turn_write_end = [100.0, 100.0, 100.02]
+    afterwards = itertools.count(100.02 + later_s, 0.0001)
+    clock = itertools.chain(turn_write_end, afterwards)
+    monkeypatch.setattr(time, "monotonic", lambda: next(clock))
+    rig.submit(1)  # which takes 20 ms
+    rig.submit(1)
+    rig.thread.stop()
+    assert (rig.log.writer is threading.current_thread()) is (place == "the loop")
 
 
 def test_what_comes_meanwhile_is_told_afterwards() -> None:

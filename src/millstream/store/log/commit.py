@@ -12,9 +12,10 @@ A thread costs two wake-ups, which a lone writer on a quick disk notices (one ap
 loop's ends, so what it does beside the loop is little (64 connections: 6 to 10 % more appends without it,
 and as much with a disk half as quick). The price is that the loop waits for the disk. So it does only where
 a sync usually takes no longer than a few wake-ups, and after one that took much longer the thread has
-everything for ten times as long: the loop spends a tenth of its time in those at most. (A second for each
-was too careful: on a disk that hesitates for 5 to 200 ms about once a second, one connection appended 12 %
-less, in 20 interleaved rounds, 2026-11-16.)
+everything for ten times as long: the loop spends a tenth of its time in those at most. Where nobody has
+read for ten seconds, everybody waits for the disk anyway; there it is once as long, and half of its time.
+(Ten times would be too careful there: on a disk that hesitates for 5 to 200 ms about once a second, one
+connection appended 24 % less, in 30 interleaved rounds, 2026-11-16.)
 
 In company (`company`) it is the other way round: the thread syncs, and the answers to a batch go out a few in
 each turn, so that a reader's turn comes soon. Beside 64 connections that append, half of all small reads
@@ -45,6 +46,7 @@ _QUICK_S = 0.0005
 _STALLED_S = 0.005
 _QUICK_BYTES = 64 * 2**10
 _PROBATION = 10  # times as long as the stall
+_PROBATION_ALONE = 1
 _TOLD_AT_ONCE = 8
 
 
@@ -144,7 +146,7 @@ class CommitThread:
         self._turn: _Records = []
         self._handed = 0  # items that the thread has, and those whose outcome is on its way
         self._usual_s = 0.0  # what a write and its sync take
-        self._probation_ends_s = 0.0
+        self._stalled_s = self._stall_ended_s = 0.0
         self._awake = Awake(turns.call_soon)
         self._queue: queue.SimpleQueue[_Item] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="millstream-commit", daemon=True)
@@ -191,10 +193,14 @@ class CommitThread:
     def _may_wait(self, now_s: float) -> bool:
         """Tell whether the loop may wait for the disk itself."""
         is_free = not self._handed and not self._untold and self._log.has_begun
-        is_quick = self._usual_s < _QUICK_S and now_s > self._probation_ends_s
+        is_quick = self._usual_s < _QUICK_S and not self._is_on_probation(now_s)
         is_small = sum(map(len, self._turn)) <= _QUICK_BYTES
         is_alone = len(self._turn) == 1 or not self._company.is_there(now_s)
         return is_free and is_quick and is_small and is_alone
+
+    def _is_on_probation(self, now_s: float) -> bool:
+        times = _PROBATION if self._company.may_return(now_s) else _PROBATION_ALONE
+        return now_s < self._stall_ended_s + times * self._stalled_s
 
     def _hand_over(self) -> None:
         if self._turn:
@@ -244,7 +250,7 @@ class CommitThread:
         took_s = ended_s - began_s
         self._usual_s += (min(took_s, _STALLED_S) - self._usual_s) / 16
         if took_s > _STALLED_S:
-            self._probation_ends_s = ended_s + _PROBATION * took_s
+            self._stalled_s, self._stall_ended_s = took_s, ended_s
         return outcome
 
     # -- On the thread ---------------------------------------------------------------------------

@@ -101,18 +101,15 @@ class RealFile:
 
     def write(self, pieces: Sequence[bytes], position: int) -> None:
         """Write all pieces, going on where a short write stopped."""
-        todo = list(pieces)
-        while todo:
-            batch = todo[:_IOV_MAX]
+        for first in range(0, len(pieces), _IOV_MAX):
+            batch = pieces[first : first + _IOV_MAX]
+            size = sum(map(len, batch))
             written = os.pwritev(self._descriptor, batch, position)
-            position += written
-            done = 0
-            while done < len(batch) and written >= len(batch[done]):
-                written -= len(batch[done])
-                done += 1
-            del todo[:done]
-            if written:
-                todo[0] = todo[0][written:]
+            if written < size:
+                rest = memoryview(b"".join(batch))
+                while written < size:
+                    written += os.pwritev(self._descriptor, [rest[written:]], position + written)
+            position += size
 
     def read(self, size: int, position: int) -> bytes:
         """Read at most `size` bytes."""

@@ -11,7 +11,8 @@ all others in the log. One that a crash has left over is found when the folder i
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Protocol
+from itertools import groupby
+from typing import Protocol, cast
 
 from millstream.store.log.disk import Disk, File
 from millstream.store.log.segments import DamagedError
@@ -104,19 +105,14 @@ def section_of(piece: Piece, start: int, end: int) -> Piece:
 
 def write_pieces(disk: Disk, file: File, pieces: Iterable[Piece], position: int) -> None:
     """Write pieces one after the other; those that are in files are copied bit by bit."""
-    run: list[bytes] = []
-    run_bytes = 0
-    for piece in pieces:
-        if isinstance(piece, bytes):
-            run.append(piece)
-            run_bytes += len(piece)
-            continue
-        assert isinstance(piece, StoredPart)  # there is no other
-        file.write(run, position)
-        position += run_bytes
-        run, run_bytes = [], 0
-        position += _copy(disk, piece, file, position)
-    file.write(run, position)
+    for kind, group in groupby(pieces, type):  # no step of Python for each: there are very many
+        if kind is StoredPart:
+            for part in cast(Iterable[StoredPart], group):
+                position += _copy(disk, part, file, position)
+        else:
+            run = list(cast(Iterable[bytes], group))
+            file.write(run, position)
+            position += sum(map(len, run))
 
 
 def _copy(disk: Disk, part: StoredPart, to: File, position: int) -> int:

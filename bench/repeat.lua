@@ -1,4 +1,4 @@
--- Repeats one request; reports as bench/load.py expects. Arguments: METHOD BODY_BYTES STREAMS
+-- Repeats one request, or one to each of several streams in turn; reports as bench/load.py expects. Arguments: METHOD BODY_BYTES STREAMS
 function init(args)
   wrk.method = args[1]
   local body_bytes = tonumber(args[2])
@@ -6,15 +6,18 @@ function init(args)
     wrk.headers["Content-Type"] = "text/plain"
     wrk.body = string.rep("x", body_bytes)
   end
-  streams, turn = tonumber(args[3]), 0
-  if streams == 1 then
-    request = nil -- wrk then sends one prepared request, which is faster
+  prepared, turn = {}, 0
+  for stream = 0, tonumber(args[3]) - 1 do
+    table.insert(prepared, wrk.format(nil, wrk.path .. "/" .. stream))
+  end
+  if #prepared == 1 then
+    request = nil -- wrk then sends one prepared request to the URL itself, which is faster
   end
 end
 
 function request()
-  turn = (turn + 1) % streams
-  return wrk.format(nil, wrk.path .. "/" .. turn)
+  turn = turn % #prepared + 1
+  return prepared[turn]
 end
 
 function done(summary, latency)

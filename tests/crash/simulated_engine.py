@@ -10,7 +10,7 @@ from typing import Protocol
 from millstream.store.log.catalog import Catalog, Row
 from millstream.store.log.commit import Committed, Outcome, attempt, write_batch
 from millstream.store.log.engine import LogStore
-from millstream.store.log.format import Meta, RecordType
+from millstream.store.log.format import Meta
 from millstream.store.log.residents import Residents
 from millstream.store.log.segments import Log
 from millstream.store.table import Kept
@@ -105,8 +105,8 @@ class WatchedStore(LogStore):
 
     watcher: Watcher
 
-    def _submit(self, type: RecordType, kept: Kept, meta: Meta, payload: bytes = b"") -> None:
-        super()._submit(type, kept, meta, payload)
+    def _submit(self, kept: Kept, meta: Meta, payload: bytes = b"") -> None:
+        super()._submit(kept, meta, payload)
         self.watcher.changes.append((self._lsn, kept.stream.id, meta, payload))
 
     def _adopt(self, residents: Residents) -> None:

@@ -281,7 +281,7 @@ def test_a_record_of_parts_that_are_not_there_is_refused(tmp_path: Path) -> None
         kept = data.store._lookup("/a")
         assert kept is not None
         meta = format.CommitMeta(format.AppendMeta(0, 0), ["other"])
-        data.store._submit(format.RecordType.COMMIT, kept, meta)
+        data.store._submit(kept, meta)
         data.wait(data.store._held(None))
         data.abandon()
     with pytest.raises(StoreError, match=r"record 3 does not fit .*: /a has no part other"), opened(tmp_path):

@@ -39,6 +39,7 @@ class AppendTerms(msgspec.Struct, frozen=True, gc=False):
     """What the headers of a POST ask for, whatever its body."""
 
     content_type: bytes
+    is_json: bool
     closes: bool
     stamp: Stamp | None
     seq: bytes | None
@@ -82,8 +83,10 @@ def parse_append(fields: Headers, body: bytes) -> AppendRequest:
 
 def parse_append_terms(fields: Headers) -> AppendTerms:
     """Read the headers of a POST."""
+    content_type = fields.get(headers.CONTENT_TYPE, b"")
     return AppendTerms(
-        fields.get(headers.CONTENT_TYPE, b""),
+        content_type,
+        kind_of(content_type) is Kind.JSON,
         headers.is_true(fields.get(headers.STREAM_CLOSED)),
         parse_stamp(fields),
         fields.get(headers.STREAM_SEQ),
@@ -96,7 +99,7 @@ def with_body(terms: AppendTerms, body: bytes) -> AppendRequest:
     if body:
         if not content_type:
             raise MalformedError("MISSING_CONTENT_TYPE", "An append with a body needs a Content-Type.")
-        if kind_of(content_type) is Kind.JSON:
+        if terms.is_json:
             body = json_frames.frame(body)
             if not body:
                 raise MalformedError("EMPTY_APPEND", "An empty JSON array appends nothing.")

@@ -21,7 +21,7 @@ class Pending(Generic[T]):
     _value: T
 
     def __init__(self, on_abandon: Callable[[], None] | None = None) -> None:
-        self._callbacks: list[Callable[[T], None]] = []
+        self._callbacks: tuple[Callable[[T], None], ...] = ()
         self._step: Callable[[Any], Any] | None = None
         self._settled = False
         self._on_abandon = on_abandon
@@ -37,7 +37,7 @@ class Pending(Generic[T]):
                 value.then(self.settle)
                 return
         self._settled, self._value, self._on_abandon = True, value, None
-        callbacks, self._callbacks = self._callbacks, []
+        callbacks, self._callbacks = self._callbacks, ()
         for callback in callbacks:
             callback(value)
 
@@ -46,11 +46,11 @@ class Pending(Generic[T]):
         if self._settled:
             callback(self._value)
         else:
-            self._callbacks.append(callback)
+            self._callbacks += (callback,)
 
     def abandon(self) -> None:
         """Say that nobody waits any more; what was begun may still happen."""
-        self._callbacks.clear()
+        self._callbacks = ()
         self._step = None
         if self._on_abandon is not None:
             self._on_abandon()

@@ -33,7 +33,6 @@ from millstream.store.log.format import (
     DropMeta,
     EndMeta,
     Meta,
-    RecordType,
     RenewMeta,
     StageMeta,
     TrimMeta,
@@ -178,7 +177,7 @@ class LoggedTable(StagingTable):
         return StreamContent(self._files, stream, stream.base, 0)
 
     def _lookup(self, name: str) -> Kept | None:
-        kept = self._residents.find(name)
+        kept = self._by_name.get(name) or self._residents.find(name)
         if kept is not None:
             kept.used = True
         return kept
@@ -207,20 +206,20 @@ class LoggedTable(StagingTable):
         if source is not None:
             self._residents.dirty[source.stream.id] = source
         forks = source.stream.fork_count if source is not None else 0
-        self._submit(RecordType.CREATE, kept, CreateMeta(plan.stream, forks), plan.data)
+        self._submit(kept, CreateMeta(plan.stream, forks), plan.data)
         return self._visible_when_durable(kept, plan)
 
     def _commit_append(self, kept: Kept, plan: streams.Append, now_ms: int) -> Eventually[Appended]:
         kept.logged_deadline_ms = kept.stream.deadline_ms or 0
         meta = AppendMeta(plan.tail - len(plan.data), now_ms, plan.closes, plan.stamp, plan.seq)
-        self._submit(RecordType.APPEND, kept, meta, plan.data)
+        self._submit(kept, meta, plan.data)
         return self._visible_when_durable(kept, plan)
 
     def _commit_end(self, kept: Kept, ending: Ending) -> Eventually[Deleted]:
         gone = [lost.stream.id for lost in ending.gone]
         source = ending.staying_source
         meta = EndMeta(gone, source.stream.id if source else 0, source.stream.fork_count if source else 0)
-        self._submit(RecordType.END, kept, meta)
+        self._submit(kept, meta)
         if source is not None:
             self._residents.dirty[source.stream.id] = source
         for lost in ending.gone:
@@ -233,18 +232,18 @@ class LoggedTable(StagingTable):
 
     def _commit_stage(self, kept: Kept, plan: parts.Stage, now_ms: int) -> Eventually[Staged]:
         kept.logged_deadline_ms = kept.stream.deadline_ms or 0
-        self._submit(RecordType.STAGE, kept, StageMeta(plan.id, now_ms), plan.data)
+        self._submit(kept, StageMeta(plan.id, now_ms), plan.data)
         return self._held(plan)
 
     def _commit_parts(self, kept: Kept, plan: parts.Commit, now_ms: int) -> Eventually[PartsCommitted]:
         kept.logged_deadline_ms = kept.stream.deadline_ms or 0
         append = plan.append
         meta = AppendMeta(append.tail - plan.size, now_ms, append.closes, append.stamp, append.seq)
-        self._submit(RecordType.COMMIT, kept, CommitMeta(meta, plan.ids))
+        self._submit(kept, CommitMeta(meta, plan.ids))
         return self._visible_when_durable(kept, plan)
 
     def _commit_drop(self, kept: Kept, plan: parts.Drop) -> Eventually[Dropped]:
-        self._submit(RecordType.DROP, kept, DropMeta(plan.ids))
+        self._submit(kept, DropMeta(plan.ids))
         return self._held(plan)
 
     def _release_parts(self, kept: Kept, numbers: list[int]) -> None:
@@ -259,25 +258,27 @@ class LoggedTable(StagingTable):
         deadline_ms = kept.stream.deadline_ms
         if self._refusal is None and deadline_ms is not None:
             kept.logged_deadline_ms = deadline_ms
-            self._submit(RecordType.RENEW, kept, RenewMeta(deadline_ms))
+            self._submit(kept, RenewMeta(deadline_ms))
 
     def _commit_trim(self, kept: Kept, change: trimming.Trim) -> None:
-        self._submit(RecordType.TRIM, kept, TrimMeta(change.start, change.first_append))
+        self._submit(kept, TrimMeta(change.start, change.first_append))
         self._visible_when_durable(kept, change)
 
     # -- Committing ------------------------------------------------------------------------------
 
-    def _submit(self, type: RecordType, kept: Kept, meta: Meta, payload: bytes = b"") -> None:
+    def _submit(self, kept: Kept, meta: Meta, payload: bytes = b"") -> None:
         assert self._committer is not None  # opened
-        record = encode_record(type, kept.stream.id, meta, payload)
+        id = kept.stream.id
+        record = encode_record(id, meta, payload)
+        size = len(record)
         self._lsn += 1
         kept.lsn = self._lsn
         residents = self._residents
-        residents.dirty[kept.stream.id] = kept
-        residents.changed_bytes += len(record)
-        self._unsynced.append(len(record))
+        residents.dirty[id] = kept
+        residents.changed_bytes += size
+        self._unsynced.append(size)
         self.unsynced_changes += 1
-        self.unsynced_bytes += len(record)
+        self.unsynced_bytes += size
         self._committer.submit(record)
 
     def _visible_when_durable(self, kept: Kept, decision: D) -> Pending[D]:

@@ -30,7 +30,6 @@ has a whole one behind it is damage, and one that has not is where the power wen
 
 import struct
 from collections.abc import Iterator, Sequence
-from enum import IntEnum
 from typing import Final
 
 import google_crc32c
@@ -49,19 +48,6 @@ _RECORD = struct.Struct("<BxxxIIQ")
 _U32 = struct.Struct("<I")
 _U64 = struct.Struct("<Q")
 _ALIGNMENT: Final = 8
-
-
-class RecordType(IntEnum):
-    """What a record changes."""
-
-    CREATE = 1
-    APPEND = 2
-    END = 3
-    RENEW = 4
-    STAGE = 16
-    COMMIT = 17
-    DROP = 18
-    TRIM = 32
 
 
 class CreateMeta(msgspec.Struct, array_like=True):
@@ -127,16 +113,21 @@ class TrimMeta(msgspec.Struct, array_like=True, gc=False):
 
 Meta = CreateMeta | AppendMeta | EndMeta | RenewMeta | StageMeta | CommitMeta | DropMeta | TrimMeta
 
+_TYPES: dict[type[Meta], int] = {
+    CreateMeta: 1,
+    AppendMeta: 2,
+    EndMeta: 3,
+    RenewMeta: 4,
+    StageMeta: 16,
+    CommitMeta: 17,
+    DropMeta: 18,
+    TrimMeta: 32,
+}
+"""What a record changes is told by its meta; on the disk, by a number that never changes."""
+
 _encode_meta = msgspec.msgpack.Encoder().encode
 _decoders: dict[int, msgspec.msgpack.Decoder[Meta]] = {
-    RecordType.CREATE: msgspec.msgpack.Decoder(CreateMeta),
-    RecordType.APPEND: msgspec.msgpack.Decoder(AppendMeta),
-    RecordType.END: msgspec.msgpack.Decoder(EndMeta),
-    RecordType.RENEW: msgspec.msgpack.Decoder(RenewMeta),
-    RecordType.STAGE: msgspec.msgpack.Decoder(StageMeta),
-    RecordType.COMMIT: msgspec.msgpack.Decoder(CommitMeta),
-    RecordType.DROP: msgspec.msgpack.Decoder(DropMeta),
-    RecordType.TRIM: msgspec.msgpack.Decoder(TrimMeta),
+    number: msgspec.msgpack.Decoder(kind) for kind, number in _TYPES.items()
 }
 
 
@@ -149,10 +140,10 @@ class Record(msgspec.Struct, frozen=True, gc=False):
     payload: bytes
 
 
-def encode_record(type: RecordType, stream_id: int, meta: Meta, payload: bytes = b"") -> bytes:
+def encode_record(stream_id: int, meta: Meta, payload: bytes = b"") -> bytes:
     """Write a record; its number is given by the frame that carries it."""
     packed = _encode_meta(meta)
-    return b"%b%b%b" % (_RECORD.pack(type, len(packed), len(payload), stream_id), packed, payload)
+    return _RECORD.pack(_TYPES[type(meta)], len(packed), len(payload), stream_id) + packed + payload
 
 
 def encode_frame(salt: bytes, first_lsn: int, records: Sequence[bytes]) -> list[bytes]:

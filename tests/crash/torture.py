@@ -25,6 +25,8 @@ def main() -> int:
     parser.add_argument("names", nargs="*", help=f"of {', '.join(ORDEALS)}; all when none is named")
     parser.add_argument("--scale", type=float, default=1.0, help="how much of each, 1.0 is the whole")
     arguments = parser.parse_args()
+    if unknown := [name for name in arguments.names if name not in ORDEALS]:
+        parser.error(f"no such thing: {', '.join(unknown)}; there are {', '.join(ORDEALS)}")
     rows = []
     for name in arguments.names or ORDEALS:
         print(f"{name} ...", flush=True)

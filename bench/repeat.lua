@@ -1,4 +1,5 @@
--- Repeats one request, or one to each of several streams in turn; reports as bench/load.py expects. Arguments: METHOD BODY_BYTES STREAMS
+-- Repeats one request, or one to each of several streams in turn; reports as bench/load.py expects.
+-- Arguments: METHOD BODY_BYTES STREAMS
 function init(args)
   wrk.method = args[1]
   local body_bytes = tonumber(args[2])

@@ -29,7 +29,7 @@ _TEXT_LENGTH = 2 * _FIELD_DIGITS + 1
 
 def format_offset(position: int) -> bytes:
     """Write a position as the offset that clients see."""
-    if position < _GENERATION:
+    if position < _GENERATION:  # as almost all are, and every answer to an append has one
         return b"0000000000000000_%016d" % position
     return b"%016d_%016d" % divmod(position, _GENERATION)
 

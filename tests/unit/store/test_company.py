@@ -1,25 +1,22 @@
-"""Company is there while somebody reads, and a moment longer."""
+"""Company is there while somebody reads and a moment longer, and is remembered for some seconds."""
+
+from collections.abc import Callable
+
+import pytest
 
 from millstream.store.log.company import Company
 
 
-def test_it_comes_with_a_read_and_leaves_a_moment_after_the_last() -> None:
+@pytest.mark.parametrize(("tells", "for_s"), [(Company.is_there, 0.1), (Company.may_return, 10.0)])
+def test_it_comes_with_a_read_and_leaves_some_time_after_the_last(
+    tells: Callable[[Company, float], bool], for_s: float
+) -> None:
     reads = 0
     company = Company(lambda: reads)
-    assert not company.is_there(100.0)
+    assert not tells(company, 100.0)
     reads = 1
-    assert company.is_there(100.0)
-    assert company.is_there(100.09)
-    assert not company.is_there(100.11)
+    assert tells(company, 100.0)
+    assert tells(company, 100.0 + 0.9 * for_s)
+    assert not tells(company, 100.0 + 1.1 * for_s)
     reads = 5
-    assert company.is_there(200.0)
-
-
-def test_it_is_remembered_for_some_seconds() -> None:
-    reads = 0
-    company = Company(lambda: reads)
-    assert not company.may_return(100.0)
-    reads = 1
-    assert company.may_return(100.0)
-    assert company.may_return(109.0)
-    assert not company.may_return(111.0)
+    assert tells(company, 200.0)

@@ -177,7 +177,7 @@ class LoggedTable(StagingTable):
         return StreamContent(self._files, stream, stream.base, 0)
 
     def _lookup(self, name: str) -> Kept | None:
-        kept = self._by_name.get(name) or self._residents.find(name)
+        kept = self._by_name.get(name) or self._residents.find(name)  # most are at hand: a call less
         if kept is not None:
             kept.used = True
         return kept

@@ -58,4 +58,4 @@ $(VENV)/.installed-docs: $(VENV)/.installed
 
 clean:           ## remove .venv, caches and build output
 	rm -rf $(VENV) build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis
-	rm -rf tests/public/node_modules tests/clients/node_modules tests/client/reference/node_modules tests/browser/node_modules bench/reference/node_modules tests/artifacts
+	rm -rf tests/public/node_modules tests/public/clients/node_modules tests/python_client/reference/node_modules tests/browser/node_modules bench/reference/node_modules tests/artifacts

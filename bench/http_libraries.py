@@ -15,8 +15,9 @@ from typing import Any
 
 import httpx
 
-from millstream.client import aio_sockets, sockets
-from millstream.client.transport import Request
+from millstream.client.core.transport import Request
+from millstream.client.http import aio_sockets
+from millstream.client.http import sync_sockets as sockets
 from tests.running import millstream as millstream_server
 
 ROUNDS = 5

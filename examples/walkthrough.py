@@ -15,8 +15,8 @@ from pathlib import Path
 from pyspark.sql import functions as f
 
 from millstream import DurableStream, stream
-from millstream.spark.endings import run_to_end
 from millstream.spark.sessions import local_session
+from millstream.spark.sink.endings import run_to_end
 
 URL = sys.argv[1] if len(sys.argv) > 1 else "http://127.0.0.1:4437"
 FOLDER = f"walkthrough/{uuid.uuid4()}"  # a place of its own, so that this can be run again

@@ -13,8 +13,8 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from millstream.spark.endings import run_to_end
 from millstream.spark.sessions import local_session
+from millstream.spark.sink.endings import run_to_end
 
 LATE = "10 minutes"
 # The end of a stream is an event, too: after it nothing is late, so that the last windows are complete.

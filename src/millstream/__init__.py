@@ -3,7 +3,7 @@
 This is the sync client; `millstream.aio` has the same names, awaited.
 """
 
-from millstream.client.errors import (
+from millstream.client.core.errors import (
     AlreadyConsumedError,
     BadRequestError,
     ContentTypeMismatchError,
@@ -26,7 +26,7 @@ from millstream.client.errors import (
     UnauthorizedError,
     UnexpectedStatusError,
 )
-from millstream.client.models import (
+from millstream.client.core.models import (
     AppendResult,
     ByteChunk,
     CloseResult,
@@ -35,12 +35,12 @@ from millstream.client.models import (
     ProducerStamp,
     TextChunk,
 )
-from millstream.client.retry import Retry
-from millstream.client.sockets import HttpClient
-from millstream.client.sync import DurableStream, stream
-from millstream.client.sync_parts import Multipart
-from millstream.client.sync_producer import IdempotentProducer
-from millstream.client.sync_responses import StreamResponse, Subscription
+from millstream.client.core.retry import Retry
+from millstream.client.http.sync_sockets import HttpClient
+from millstream.client.sync.parts import Multipart
+from millstream.client.sync.producer import IdempotentProducer
+from millstream.client.sync.responses import StreamResponse, Subscription
+from millstream.client.sync.streams import DurableStream, stream
 
 __all__ = [
     "AlreadyConsumedError",

@@ -1,11 +1,10 @@
 """The async client: the names of `millstream`, awaited."""
 
-from millstream.client.aio import DurableStream, stream
-from millstream.client.aio_parts import Multipart
-from millstream.client.aio_producer import IdempotentProducer
-from millstream.client.aio_responses import StreamResponse, Subscription
-from millstream.client.aio_sockets import HttpClient
-from millstream.client.errors import (
+from millstream.client.aio.parts import Multipart
+from millstream.client.aio.producer import IdempotentProducer
+from millstream.client.aio.responses import StreamResponse, Subscription
+from millstream.client.aio.streams import DurableStream, stream
+from millstream.client.core.errors import (
     AlreadyConsumedError,
     BadRequestError,
     ContentTypeMismatchError,
@@ -28,7 +27,7 @@ from millstream.client.errors import (
     UnauthorizedError,
     UnexpectedStatusError,
 )
-from millstream.client.models import (
+from millstream.client.core.models import (
     AppendResult,
     ByteChunk,
     CloseResult,
@@ -37,7 +36,8 @@ from millstream.client.models import (
     ProducerStamp,
     TextChunk,
 )
-from millstream.client.retry import Retry
+from millstream.client.core.retry import Retry
+from millstream.client.http.aio_sockets import HttpClient
 
 __all__ = [
     "AlreadyConsumedError",

@@ -3,7 +3,7 @@
 Settings come from the `MILLSTREAM_*` variables.
 """
 
-from millstream.server.asgi import MillstreamApp
+from millstream.server.http.asgi import MillstreamApp
 
 __all__ = ["MillstreamApp", "app"]
 

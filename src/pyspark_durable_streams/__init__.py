@@ -1,5 +1,5 @@
 """Lets Spark find `format("durable-streams")`: it imports every module named `pyspark_*`."""
 
-from millstream.spark.source import DurableStreamsSource as DefaultSource
+from millstream.spark.data_source import DurableStreamsSource as DefaultSource
 
 __all__ = ["DefaultSource"]

@@ -8,7 +8,7 @@ import pytest
 
 import millstream
 from cli.commands import COMMAND, Cli, environment
-from client.faulty_proxy import FaultyProxy
+from python_client.faulty_proxy import FaultyProxy
 
 
 def test_reading_follows_until_the_stream_is_closed(cli: Cli, events: str) -> None:

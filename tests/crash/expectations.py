@@ -11,7 +11,7 @@ from typing import Any
 from millstream.protocol import staging
 from millstream.protocol.parts import Commit
 from millstream.protocol.streams import NoSpace, StoreFailed
-from millstream.store.log.format import (
+from millstream.store.log.wal.format import (
     AppendMeta,
     CommitMeta,
     CreateMeta,

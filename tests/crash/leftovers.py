@@ -1,8 +1,8 @@
 """After a clean end the disk holds what somebody needs, and nothing else."""
 
 from millstream.protocol.retention import needed
-from millstream.store.log import content, layout, staged
 from millstream.store.log.catalog import Catalog
+from millstream.store.log.files import content, layout, staged
 
 from .simulated_world import World
 

@@ -8,11 +8,11 @@ from collections.abc import Callable
 from typing import Protocol
 
 from millstream.store.log.catalog import Catalog, Row
-from millstream.store.log.commit import Committed, Outcome, attempt, write_batch
 from millstream.store.log.engine import LogStore
-from millstream.store.log.format import Meta
-from millstream.store.log.residents import Residents
-from millstream.store.log.segments import Log
+from millstream.store.log.stream_cache import Residents
+from millstream.store.log.wal.commit import Committed, Outcome, attempt, write_batch
+from millstream.store.log.wal.format import Meta
+from millstream.store.log.wal.segments import Log
 from millstream.store.table import Kept
 
 from .simulated_disk import SimulatedDisk

@@ -4,9 +4,9 @@ from collections import deque
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from millstream.store.log.commit import Outcome
 from millstream.store.log.runtime import Runtime
-from millstream.store.log.segments import Log
+from millstream.store.log.wal.commit import Outcome
+from millstream.store.log.wal.segments import Log
 
 from .expectations import Expectations
 from .leftovers import check_part_files, check_room

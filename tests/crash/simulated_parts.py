@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from millstream.protocol import staging
 from millstream.protocol.parts import CommitRequest, StageRequest
 from millstream.store import parts as staging_table
-from millstream.store.log import staged
+from millstream.store.log.files import staged
 
 from . import model as plain
 from .expectations import Expectations

@@ -29,7 +29,7 @@ import sys
 import time
 from collections.abc import Callable
 
-from millstream.store.log import content, layout
+from millstream.store.log.files import content, layout
 
 from .expectations import Expectations
 from .simulated_clients import Clients

@@ -7,7 +7,8 @@ files written, between any two requests.
 """
 
 from millstream.cli.main import run
-from millstream.store.log import checkpointing, eviction
+from millstream.store.log import eviction
+from millstream.store.log.files import checkpointing
 from millstream.store.log.opening import FolderStore
 
 if __name__ == "__main__":

@@ -19,13 +19,13 @@ from millstream.protocol.reads import OffsetGone
 from millstream.protocol.retention import Retention
 from millstream.protocol.streams import Duplicate
 from millstream.store.base import StoreError
-from millstream.store.log import backup
-from millstream.store.log.archives import new_archive
-from millstream.store.log.backup import back_up, restore
-from millstream.store.log.backup_links import LINKS, link
-from millstream.store.log.check import verify
+from millstream.store.log.files.layout import LEAST_BYTES
 from millstream.store.log.guard import Guard
-from millstream.store.log.layout import LEAST_BYTES
+from millstream.store.log.tools import backup
+from millstream.store.log.tools.archives import new_archive
+from millstream.store.log.tools.backup import back_up, restore
+from millstream.store.log.tools.backup_links import LINKS, link
+from millstream.store.log.tools.check import verify
 
 from .folders import NOW_MS, Opened, opened
 from .ledger import Appender, Founder, Ledger, Producer

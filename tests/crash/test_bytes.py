@@ -11,13 +11,14 @@ import pytest
 from crash.folders import Opened, facts_of, files_of, opened
 from millstream.protocol.producers import Stamp
 from millstream.store.base import StoreError
-from millstream.store.log import format, recovery
+from millstream.store.log import recovery
 from millstream.store.log.catalog import Catalog
-from millstream.store.log.check import repair, verify
-from millstream.store.log.content import StreamFiles
 from millstream.store.log.disk import RealDisk
+from millstream.store.log.files.content import StreamFiles
 from millstream.store.log.opening import CannotOpenError
-from millstream.store.log.segments import DamagedError, Log
+from millstream.store.log.tools.check import repair, verify
+from millstream.store.log.wal import format
+from millstream.store.log.wal.segments import DamagedError, Log
 
 SEGMENT = "wal/00000000000000000001.wal"
 

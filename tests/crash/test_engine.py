@@ -19,14 +19,14 @@ from millstream.protocol.offsets import NOW
 from millstream.protocol.requests import AppendRequest, CreateRequest, ReadRequest
 from millstream.protocol.streams import NoSpace, NotFound
 from millstream.store.log.catalog import Catalog, Row, encode_stream
-from millstream.store.log.commit import Outcome
-from millstream.store.log.content import StreamFiles
 from millstream.store.log.disk import RealDisk
 from millstream.store.log.engine import LogStore
-from millstream.store.log.layout import content_name, index_name
+from millstream.store.log.files.content import StreamFiles
+from millstream.store.log.files.layout import content_name, index_name
 from millstream.store.log.recovery import recover
 from millstream.store.log.runtime import Runtime
-from millstream.store.log.segments import Log
+from millstream.store.log.wal.commit import Outcome
+from millstream.store.log.wal.segments import Log
 from millstream.store.pending import Pending
 
 

@@ -11,7 +11,7 @@ from crash.kills import kill_loop
 from crash.ledger import Ledger
 from crash.processes import free_port, serving, start
 from millstream.store.log import failpoints
-from millstream.store.log.check import verify
+from millstream.store.log.tools.check import verify
 
 KILLS = int(os.environ.get("MILLSTREAM_KILLS", "8"))
 

@@ -13,16 +13,16 @@ from millstream.protocol.streams import Append, Create
 from millstream.protocol.trimming import Trim
 from millstream.store.base import Appended, Created
 from millstream.store.base import Committed as PartsCommitted
-from millstream.store.log import format
 from millstream.store.log.catalog import Catalog
-from millstream.store.log.checkpoint import Checkpoint
-from millstream.store.log.commit import Committed, Outcome
-from millstream.store.log.content import Extent
 from millstream.store.log.disk import Disk
-from millstream.store.log.removal import remove_files
-from millstream.store.log.residents import Residents, content_of
-from millstream.store.log.segments import Log
-from millstream.store.log.staged import part_name
+from millstream.store.log.files.checkpoint import Checkpoint
+from millstream.store.log.files.content import Extent
+from millstream.store.log.files.removal import remove_files
+from millstream.store.log.files.staged import part_name
+from millstream.store.log.stream_cache import Residents, content_of
+from millstream.store.log.wal import format
+from millstream.store.log.wal.commit import Committed, Outcome
+from millstream.store.log.wal.segments import Log
 from millstream.store.pending import Eventually
 from millstream.store.table import Kept
 

@@ -10,10 +10,10 @@ from crash.folders import NOW_MS, OCTETS, Opened, opened
 from millstream.protocol.reads import Chunk, OffsetGone
 from millstream.protocol.requests import AppendRequest, ReadRequest
 from millstream.protocol.retention import Retention
-from millstream.store.log.check import verify
-from millstream.store.log.content import StreamContent
 from millstream.store.log.disk import RealDisk
-from millstream.store.log.layout import LEAST_BYTES
+from millstream.store.log.files.content import StreamContent
+from millstream.store.log.files.layout import LEAST_BYTES
+from millstream.store.log.tools.check import verify
 
 KEPT = 4 * LEAST_BYTES
 LIMITED = Retention(bytes=KEPT)

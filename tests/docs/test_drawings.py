@@ -15,7 +15,7 @@ SOURCES = ROOT / "src" / "millstream" / "store" / "log"
 def drawings_of_the_sources() -> set[str]:
     """Every indented block of a module's docstring."""
     found: set[str] = set()
-    for path in SOURCES.glob("*.py"):
+    for path in SOURCES.rglob("*.py"):
         docstring = ast.get_docstring(ast.parse(path.read_text())) or ""
         found.update(map(textwrap.dedent, re.findall(r"(?:^ +\S.*\n)+", f"{docstring}\n", re.MULTILINE)))
     return found

@@ -12,7 +12,7 @@ import pytest
 
 from millstream.protocol.sse import Parser, parse_control
 from running import Server, millstream
-from server.wire import Wire, request
+from wire.raw_connection import Wire, request
 
 MAX_BODY_BYTES = 4 * 2**20
 DEEP = 100_000

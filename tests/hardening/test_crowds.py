@@ -15,7 +15,7 @@ import pytest
 
 from hardening.conftest import needs_files
 from running import Server, millstream
-from server.wire import Wire, request
+from wire.raw_connection import Wire, request
 
 SLOW_CLIENTS = 1_000
 IDLE_READERS = 1_000

@@ -7,7 +7,7 @@ import pytest
 
 from millstream.server.anycable.credentials import sign_name
 from running import HASTY_MS, Server, millstream
-from server.wire import Wire
+from wire.raw_connection import Wire
 
 SECRET = "a secret that is long enough for HMAC"
 ANYCABLE = "another secret, which is long enough, too"

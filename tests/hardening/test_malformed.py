@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from running import Server, millstream
-from server.wire import Wire, request
+from wire.raw_connection import Wire, request
 
 
 @pytest.fixture(scope="module")

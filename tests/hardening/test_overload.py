@@ -7,7 +7,7 @@ from collections import Counter
 from contextlib import ExitStack
 
 from running import durable_millstream
-from server.wire import Wire, request
+from wire.raw_connection import Wire, request
 
 CONNECTIONS = 100
 ROUNDS = 5

@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from millstream.server.anycable.credentials import sign_name
 from running import Server, millstream
-from server.wire import Answer, Wire
+from wire.raw_connection import Answer, Wire
 
 SECRET = "a secret that is long enough for HMAC"
 ANYCABLE = "another secret, which is long enough, too"

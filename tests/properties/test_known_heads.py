@@ -13,12 +13,12 @@ import uvloop
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millstream.server.heads import END, Heads
-from millstream.server.http import Request
-from millstream.server.native import Connection, NativeServer
+from millstream.server.http.connection import Connection, NativeServer
+from millstream.server.http.heads import END, Heads
+from millstream.server.http.shortcuts import find_shortcut
+from millstream.server.request import Request
 from millstream.server.run import running_routes
 from millstream.server.settings import Settings
-from millstream.server.shortcuts import find_shortcut
 from millstream.store.memory import MemoryStore
 
 _HOST = b"Host: localhost\r\n"

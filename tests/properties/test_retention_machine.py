@@ -23,7 +23,7 @@ from engines.driving import ENGINES, Engine
 from millstream.protocol.reads import OffsetGone
 from millstream.protocol.retention import Retention
 from millstream.protocol.streams import Create, Delete, ForkBeforeStart
-from millstream.store.log import layout
+from millstream.store.log.files import layout
 
 limits = st.builds(Retention, st.sampled_from([None, 50, 300, 2000]), st.sampled_from([None, 5, 30]))
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from client.conftest import reference
 from millstream.spark.sessions import local_session
+from python_client.conftest import reference
 from running import Server, millstream
 from spark.queries import Streams
 

@@ -8,14 +8,14 @@ from collections.abc import Iterator
 import jwt
 import pytest
 
-from client.faulty_proxy import Fault, FaultyProxy
 from millstream import DurableStream, StreamGoneError, UnauthorizedError
-from millstream.spark.following import Follower
 from millstream.spark.lookups import NoListingError
 from millstream.spark.lookups import Server as Lookups
 from millstream.spark.options import source_options
-from millstream.spark.planning import Range
-from millstream.spark.ranges import read_range
+from millstream.spark.source.following import Follower
+from millstream.spark.source.planning import Range
+from millstream.spark.source.ranges import read_range
+from python_client.faulty_proxy import Fault, FaultyProxy
 from running import Server, millstream
 from spark.queries import JSON
 

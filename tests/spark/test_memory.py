@@ -14,13 +14,13 @@ SLACK_KIB = 24 * 1024
 
 WORKER = """
 import resource, sys
-from millstream.spark.offsets import Position
+from millstream.spark.source.offsets import Position
 from millstream.spark.options import source_options
-from millstream.spark.planning import Range
-from millstream.spark.following import Follower
+from millstream.spark.source.planning import Range
+from millstream.spark.source.following import Follower
 from millstream.spark.lookups import Server
-from millstream.spark.ranges import read_range
-from millstream.spark.batches import record_batches
+from millstream.spark.source.ranges import read_range
+from millstream.spark.source.batches import record_batches
 import pyarrow
 from pyarrow import compute
 

@@ -16,8 +16,8 @@ from millstream.cli.progress import Meter, rate
 from millstream.cli.targets import DEFAULT_URL, Stream, Token, Url
 from millstream.cli.units import counted, duration, size
 from millstream.cli.writers import Plain, Stamped, Writer
-from millstream.client import bodies, errors
-from millstream.client.sync import DurableStream
+from millstream.client.core import bodies, errors
+from millstream.client.sync.streams import DurableStream
 
 BLOCK_BYTES: Final = 64 * 1024
 """Bytes without lines are cut so, where the same input must give the same batches."""

@@ -13,8 +13,8 @@ def backup(
 ) -> None:
     """Copy a data folder, also while it is served: everything acknowledged until now is in the copy."""
     from millstream.store.base import StoreError  # an extra, and slow to load
-    from millstream.store.log.archives import new_archive
-    from millstream.store.log.backup import back_up
+    from millstream.store.log.tools.archives import new_archive
+    from millstream.store.log.tools.backup import back_up
 
     try:
         with new_archive(to) as archive:
@@ -31,7 +31,7 @@ def restore(
 ) -> None:
     """Make a data folder of a backup, and verify it."""
     from millstream.store.base import StoreError  # an extra, and slow to load
-    from millstream.store.log.backup import restore as restore_folder
+    from millstream.store.log.tools.backup import restore as restore_folder
 
     try:
         report = restore_folder(archive, to)

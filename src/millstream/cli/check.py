@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from millstream.store.log.check import Cut, Report
+    from millstream.store.log.tools.check import Cut, Report
 
 
 def check(
@@ -19,7 +19,7 @@ def check(
 ) -> None:
     """Verify a data folder while no server uses it; nothing is changed without --repair."""
     from millstream.store.base import StoreError  # an extra, and slow to load
-    from millstream.store.log.check import repair, verify
+    from millstream.store.log.tools.check import repair, verify
 
     try:
         report = verify(data)

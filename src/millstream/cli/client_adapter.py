@@ -12,6 +12,6 @@ def client_adapter(
     ] = False,
 ) -> None:
     """Let a conformance suite drive our client."""
-    from millstream.client.adapter import main
+    from millstream.adapter.commands import main
 
     main(["--async"] * use_async + ["--repeat-appends"] * repeat_appends)

@@ -8,7 +8,7 @@ from millstream.cli import targets
 from millstream.cli.exits import Exit, Failure
 from millstream.cli.output import Output
 from millstream.cli.targets import DEFAULT_URL, Stream, Token, Url
-from millstream.client import bodies
+from millstream.client.core import bodies
 
 
 def close(

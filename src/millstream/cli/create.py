@@ -8,7 +8,7 @@ from millstream.cli import targets
 from millstream.cli.exits import Exit, Failure
 from millstream.cli.output import Output
 from millstream.cli.targets import DEFAULT_URL, QUICK, Stream, Token, Url
-from millstream.client.sync import DurableStream
+from millstream.client.sync.streams import DurableStream
 from millstream.protocol.content import DEFAULT_TYPE
 
 Ttl = Annotated[

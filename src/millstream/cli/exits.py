@@ -6,7 +6,7 @@
 import enum
 from typing import Final
 
-from millstream.client import errors
+from millstream.client.core import errors
 
 
 class Exit(enum.IntEnum):

@@ -7,11 +7,11 @@ from typing import Final
 from millstream.cli import targets
 from millstream.cli.exits import Exit, Failure
 from millstream.cli.output import when_unread
-from millstream.client import errors, retry
-from millstream.client.models import ByteChunk, Changes
-from millstream.client.retry import Retry
-from millstream.client.sync import stream
-from millstream.client.sync_responses import StreamResponse
+from millstream.client.core import errors, retry
+from millstream.client.core.models import ByteChunk, Changes
+from millstream.client.core.retry import Retry
+from millstream.client.sync.responses import StreamResponse
+from millstream.client.sync.streams import stream
 
 ATTENTIVE: Final = Retry(max_total_s=1.0)
 """How long the client tries silently before the cut is told."""

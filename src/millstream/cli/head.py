@@ -4,7 +4,7 @@ from millstream.cli import targets
 from millstream.cli.output import Output
 from millstream.cli.targets import DEFAULT_URL, Stream, Token, Url
 from millstream.cli.terminals import inert_line
-from millstream.client.models import HeadResult
+from millstream.client.core.models import HeadResult
 
 
 def head(stream: Stream, url: Url = DEFAULT_URL, token: Token = None) -> None:

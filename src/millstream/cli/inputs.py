@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 
 from millstream.cli.exits import Exit, Failure
-from millstream.client import bodies
+from millstream.client.core import bodies
 
 READ_BYTES: Final = 1024 * 1024
 MAX_LINE_BYTES: Final = 64 * 1024 * 1024

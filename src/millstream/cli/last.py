@@ -13,8 +13,8 @@ import msgspec
 
 from millstream.cli import targets
 from millstream.cli.output import json_messages
-from millstream.client.sync import DurableStream
-from millstream.client.sync import stream as read_stream
+from millstream.client.sync.streams import DurableStream
+from millstream.client.sync.streams import stream as read_stream
 
 STEP_BYTES: Final = 1024 * 1024
 MAX_LINE_STEPS: Final = 64

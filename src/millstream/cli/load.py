@@ -6,8 +6,8 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 
 import msgspec
 
-from millstream.client.aio import DurableStream, stream
-from millstream.client.retry import Retry
+from millstream.client.aio.streams import DurableStream, stream
+from millstream.client.core.retry import Retry
 
 _STAMP_DIGITS = 20
 _PAUSE_S = 0.005

@@ -60,7 +60,7 @@ def _group() -> None:
 def _guarded(name: str, verb: Callable[..., None]) -> Callable[..., None]:
     """Let a verb end with one line and a code, whatever happens."""
     from millstream.cli.exits import Exit, Failure, explain, told
-    from millstream.client.errors import MillstreamError
+    from millstream.client.core.errors import MillstreamError
 
     @functools.wraps(verb)
     def run_verb(*arguments: Any, **options: Any) -> None:

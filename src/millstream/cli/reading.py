@@ -11,7 +11,7 @@ from millstream.cli.exits import Exit, Failure
 from millstream.cli.following import Reading
 from millstream.cli.output import Content, Output
 from millstream.cli.progress import Meter
-from millstream.client import bodies
+from millstream.client.core import bodies
 
 Offset = Annotated[
     str | None,

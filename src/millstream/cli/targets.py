@@ -9,8 +9,8 @@ import msgspec
 import typer
 
 from millstream.cli.exits import Exit, Failure
-from millstream.client.retry import Retry
-from millstream.client.sync import DurableStream
+from millstream.client.core.retry import Retry
+from millstream.client.sync.streams import DurableStream
 
 DEFAULT_URL: Final = "http://127.0.0.1:4437"
 
@@ -84,7 +84,7 @@ def shown(url: str) -> str:
 
 def completed(context: typer.Context, incomplete: str) -> list[str]:
     """Give stream names for the shell: a server that is not there or slow is no error, and gives none."""
-    from millstream.client import listing
+    from millstream.client.core import listing
 
     try:
         there = server(context.params.get("url") or DEFAULT_URL, context.params.get("token"))

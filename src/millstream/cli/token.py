@@ -55,9 +55,9 @@ def token(
 def _bearer(scope: list[str], secret: str, expires_s: int) -> str:
     import jwt
 
-    from millstream.server.grants import parse_scopes
+    from millstream.server.access.grants import parse_scopes
+    from millstream.server.access.tokens import secret_key
     from millstream.server.settings import SettingsError
-    from millstream.server.tokens import secret_key
 
     if len(parse_scopes(scope)) != len(scope):
         _fail("a scope is read, write or admin, alone or with a glob after a colon, such as read:/chat/**.")

@@ -2,9 +2,9 @@
 
 from typing import Protocol
 
-from millstream.client.retry import DEFAULT
-from millstream.client.sync import DurableStream
-from millstream.client.sync_producer import IdempotentProducer
+from millstream.client.core.retry import DEFAULT
+from millstream.client.sync.producer import IdempotentProducer
+from millstream.client.sync.streams import DurableStream
 
 NEVER_MS = 1e12
 """A batch that lingers for that long is ended by its size alone."""

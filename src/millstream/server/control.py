@@ -17,13 +17,13 @@ from millstream.protocol.errors import MalformedError
 from millstream.protocol.offsets import format_offset
 from millstream.protocol.queries import Query
 from millstream.protocol.replies import Header, Reply, problem
-from millstream.server import metrics
-from millstream.server.auth import Auth, refuse
-from millstream.server.grants import Action, Grant
-from millstream.server.http import Answer, Request
-from millstream.server.live import Live
-from millstream.server.metrics import Metrics
+from millstream.server.access.auth import Auth, refuse
+from millstream.server.access.grants import Action, Grant
+from millstream.server.live.readers import Live
 from millstream.server.pages import Pages
+from millstream.server.request import Answer, Request
+from millstream.server.telemetry import metrics
+from millstream.server.telemetry.metrics import Metrics
 from millstream.store.base import Page, Store
 from millstream.store.pending import when
 

@@ -15,7 +15,7 @@ from typing import Final
 
 from millstream.protocol.content import Kind
 from millstream.protocol.reads import Chunk
-from millstream.server.file_sending import WEDGE_BYTES, SendFile
+from millstream.server.http.sendfile import WEDGE_BYTES, SendFile
 from millstream.store.base import Store
 
 PIECE_BYTES: Final = 2**20

@@ -19,7 +19,7 @@ from millstream.protocol import caching, headers
 from millstream.protocol.errors import MalformedError
 from millstream.protocol.names import parse_name
 from millstream.protocol.replies import Header, Reply
-from millstream.server.http import Answer, Request
+from millstream.server.request import Answer, Request
 
 _TYPES: Final = {
     ".html": b"text/html; charset=utf-8",

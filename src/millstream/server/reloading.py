@@ -10,11 +10,11 @@ import logging
 import ssl
 from collections.abc import Callable
 
-from millstream.server import logs
-from millstream.server.auth import check_exposure, open_auth
-from millstream.server.native import NativeServer
+from millstream.server.access.auth import check_exposure, open_auth
+from millstream.server.http.connection import NativeServer
 from millstream.server.routes import Routes
 from millstream.server.settings import Settings, SettingsError
+from millstream.server.telemetry import logs
 
 _log = logging.getLogger("millstream")
 

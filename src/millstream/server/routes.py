@@ -22,23 +22,24 @@ from millstream.protocol.replies import Reply, problem, reply_to
 from millstream.protocol.requests import AppendRequest, ReadRequest, parse_append, parse_create, parse_read
 from millstream.protocol.requests import Live as LiveMode
 from millstream.protocol.streams import Stream
-from millstream.server import compression, cors
-from millstream.server.admission import Admission
+from millstream.server import compression
+from millstream.server.access import cors
+from millstream.server.access.admission import Admission
+from millstream.server.access.auth import Auth, keep_private, refuse
+from millstream.server.access.challenges import unauthorized
+from millstream.server.access.grants import Action
+from millstream.server.access.limits import Limits
 from millstream.server.anycable.reads import Reads as AnyCableReads
-from millstream.server.auth import Auth, keep_private, refuse
-from millstream.server.challenges import unauthorized
 from millstream.server.compression import MIN_BYTES
 from millstream.server.control import Control
-from millstream.server.engine_metrics import EngineMetrics
-from millstream.server.grants import Action
-from millstream.server.http import Answer, Request
-from millstream.server.limits import Limits
-from millstream.server.live import Caller, EventFeed, Live, LongPoll
+from millstream.server.live.readers import Caller, EventFeed, Live, LongPoll
 from millstream.server.long_answers import LongBody
-from millstream.server.metrics import Labelled, Metrics
 from millstream.server.pages import at_root
-from millstream.server.parts import PartRoutes
+from millstream.server.part_routes import PartRoutes
+from millstream.server.request import Answer, Request
 from millstream.server.settings import Settings
+from millstream.server.telemetry.engine_metrics import EngineMetrics
+from millstream.server.telemetry.metrics import Labelled, Metrics
 from millstream.store.base import Appended, Created, Deleted, Head, Read, Store
 from millstream.store.pending import Eventually, Pending, when
 

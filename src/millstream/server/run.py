@@ -13,19 +13,19 @@ from pathlib import Path
 import uvloop
 
 from millstream.protocol.retention import Retention
-from millstream.server import logs
-from millstream.server.admin import AdminRoutes
+from millstream.server.access.auth import check_exposure, open_auth
 from millstream.server.allocator import keep_freed_memory
-from millstream.server.auth import check_exposure, open_auth
-from millstream.server.native import Connection, NativeServer
-from millstream.server.notifying import notify
-from millstream.server.observing import ObservedRoutes, Observer, log_access
+from millstream.server.http.connection import Connection, NativeServer
+from millstream.server.http.shortcuts import find_shortcut
 from millstream.server.reloading import Reloader, load_tls
 from millstream.server.routes import Routes
 from millstream.server.settings import Settings, SettingsError
-from millstream.server.shortcuts import find_shortcut
 from millstream.server.stopping import Stopping
-from millstream.server.tracing import open_tracing
+from millstream.server.systemd import notify
+from millstream.server.telemetry import logs
+from millstream.server.telemetry.access_log import ObservedRoutes, Observer, log_access
+from millstream.server.telemetry.admin import AdminRoutes
+from millstream.server.telemetry.tracing import open_tracing
 from millstream.store.base import Store, StoreError
 from millstream.store.log.opening import FolderStore
 from millstream.store.memory import MemoryStore

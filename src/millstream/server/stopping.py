@@ -9,7 +9,7 @@ import logging
 import os
 import signal
 
-from millstream.server import logs
+from millstream.server.telemetry import logs
 
 _log = logging.getLogger("millstream")
 

@@ -9,17 +9,17 @@ from urllib.parse import quote, urlsplit
 
 import msgspec
 
-from millstream.client import errors
-from millstream.client.driving import prepared, run
-from millstream.client.endpoints import Ask, Endpoint
-from millstream.client.exchanges import Terms, exchange, flag, next_offset, refusal, text
-from millstream.client.retry import Retry
-from millstream.client.sockets import shared_client
-from millstream.client.transport import Answer, Download
+from millstream.client.core import errors
+from millstream.client.core.driving import prepared, run
+from millstream.client.core.endpoints import Ask, Endpoint
+from millstream.client.core.exchanges import Terms, exchange, flag, next_offset, refusal, text
+from millstream.client.core.retry import Retry
+from millstream.client.core.transport import Answer, Download
+from millstream.client.http.sync_sockets import shared_client
 from millstream.protocol import headers
 from millstream.protocol.content import DEFAULT_TYPE, Kind, kind_of
-from millstream.spark.offsets import BEGINNING
 from millstream.spark.options import ServerOptions
+from millstream.spark.source.offsets import BEGINNING
 
 _ZERO = "0000000000000000_0000000000000000"
 _PAGE = 1000

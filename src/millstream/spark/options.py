@@ -225,7 +225,7 @@ def sink_options(given: Mapping[str, str], *, streaming: bool) -> SinkOptions:
             raise OptionError(
                 "closeOnEnd",
                 "is for batch writes, because Spark does not tell a sink that its query has ended; "
-                "use millstream.spark.endings.run_to_end, or rows with a column closed",
+                "use millstream.spark.sink.endings.run_to_end, or rows with a column closed",
             )
     if (options.txn_app_id is None) != (options.txn_version is None):
         missing = "txnAppId" if options.txn_app_id is None else "txnVersion"

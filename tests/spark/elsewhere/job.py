@@ -15,8 +15,8 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from millstream import DurableStream
-from millstream.spark.endings import each_batch, run_to_end
 from millstream.spark.sessions import local_session
+from millstream.spark.sink.endings import each_batch, run_to_end
 
 FORMAT = "durable-streams"
 FIRST, MORE = 600, 200

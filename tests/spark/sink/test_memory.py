@@ -14,12 +14,12 @@ SLACK_KIB = 24 * 1024
 TASK = """
 import resource, sys
 import pyarrow
-from millstream.spark.columns import Columns
-from millstream.spark.deliveries import Delivery, commit
-from millstream.spark.encoding import pieces
-from millstream.spark.identities import Identity
+from millstream.spark.sink.columns import Columns
+from millstream.spark.sink.deliveries import Delivery, commit
+from millstream.spark.sink.encoding import pieces
+from millstream.spark.sink.identities import Identity
 from millstream.spark.options import sink_options
-from millstream.spark.outputs import Outputs
+from millstream.spark.sink.outputs import Outputs
 
 url, folder, streams, batches = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
 options = sink_options({"url": url, "partBytes": "2m"}, streaming=False)

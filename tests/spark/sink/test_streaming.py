@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as sql
 
 from millstream import ProducerStamp
-from millstream.spark.endings import each_batch, run_to_end
+from millstream.spark.sink.endings import each_batch, run_to_end
 from spark.sink.sinks import Sinks
 
 ROWS = 600

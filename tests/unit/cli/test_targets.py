@@ -4,7 +4,7 @@ import pytest
 
 from millstream.cli.exits import Exit, Failure, explain, told
 from millstream.cli.targets import locate, server, shown
-from millstream.client import errors
+from millstream.client.core import errors
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ A step is an answer, an error to raise, or a list of body pieces for an answer t
 from collections.abc import Iterable
 from typing import Any
 
-from millstream.client.exchanges import Piece, Plan, Started
-from millstream.client.transport import Answer, Request, Scope
+from millstream.client.core.exchanges import Piece, Plan, Started
+from millstream.client.core.transport import Answer, Request, Scope
 
 OFFSETS = [f"{0:016d}_{count:016d}" for count in range(10)]
 
@@ -96,7 +96,7 @@ class AsyncDownload:
 
 def collect(plan: Plan[Any], transport: Scripted) -> list[Piece]:
     """Drive a reader's plan to its end; give what it delivered. Sleeping takes no time."""
-    from millstream.client.driving import Drive
+    from millstream.client.core.driving import Drive
 
     drive = Drive(transport, plan)
     drive.scope.cancelled.wait = lambda timeout=None: False  # type: ignore[method-assign]

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 import millstream
-from millstream.client.endpoints import Ask, Endpoint
-from millstream.client.errors import MillstreamError
-from millstream.client.exchanges import Terms, refusal
+from millstream.client.core.endpoints import Ask, Endpoint
+from millstream.client.core.errors import MillstreamError
+from millstream.client.core.exchanges import Terms, refusal
 from unit.client.scripted import answer
 
 ENDPOINT = Endpoint("http://h/chat/42")

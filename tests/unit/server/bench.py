@@ -6,10 +6,10 @@ from typing import Any
 
 from millstream.protocol.replies import Reply
 from millstream.protocol.sse import Event, Parser
-from millstream.server.auth import open_auth
-from millstream.server.frames import Frame
-from millstream.server.http import Answer, Request
-from millstream.server.live import EventFeed
+from millstream.server.access.auth import open_auth
+from millstream.server.live.frames import Frame
+from millstream.server.live.readers import EventFeed
+from millstream.server.request import Answer, Request
 from millstream.server.routes import Routes
 from millstream.server.settings import Settings
 from millstream.store.base import Store

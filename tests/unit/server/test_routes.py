@@ -9,7 +9,7 @@ import pytest
 from millstream.protocol import caching
 from millstream.protocol.offsets import format_offset
 from millstream.protocol.replies import Reply
-from millstream.server.http import Request
+from millstream.server.request import Request
 from millstream.store.memory import MemoryStore
 from unit.server.bench import Bench, code, header
 

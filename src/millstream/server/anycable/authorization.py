@@ -12,10 +12,10 @@ from collections import OrderedDict
 
 from millstream.protocol.queries import Query
 from millstream.protocol.replies import Reply
+from millstream.server.access.challenges import unauthorized
+from millstream.server.access.grants import Action, Grant, Scope
 from millstream.server.anycable.credentials import Client, jwt_keyring, path_of, verify_jwt, verify_name
-from millstream.server.challenges import unauthorized
-from millstream.server.grants import Action, Grant, Scope
-from millstream.server.http import Request
+from millstream.server.request import Request
 from millstream.server.settings import Settings
 
 _VERIFIED_CLIENTS = 4096

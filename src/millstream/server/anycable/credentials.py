@@ -16,7 +16,7 @@ from typing import Any
 import jwt
 import msgspec
 
-from millstream.server.tokens import HMAC, Key, Keyring
+from millstream.server.access.tokens import HMAC, Key, Keyring
 
 _SEPARATOR = b"--"
 

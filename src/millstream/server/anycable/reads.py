@@ -30,10 +30,10 @@ from millstream.protocol.requests import ReadRequest, parse_live
 from millstream.protocol.sse import CONTROL_OFFSET, control_event
 from millstream.protocol.streams import NotFound, SoftDeleted, Stream
 from millstream.server.anycable.offsets import NOBODY, Offset, format_offset, parse_offset
-from millstream.server.frames import Frame
-from millstream.server.http import Answer, Request
-from millstream.server.live import Caller, EventFeed, Live, LongPoll, Sink
-from millstream.server.metrics import Metrics
+from millstream.server.live.frames import Frame
+from millstream.server.live.readers import Caller, EventFeed, Live, LongPoll, Sink
+from millstream.server.request import Answer, Request
+from millstream.server.telemetry.metrics import Metrics
 from millstream.store.base import Head, Read
 from millstream.store.pending import when
 

@@ -8,7 +8,6 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.types import StructType
 
-from millstream.spark.columns import OFFSET, STREAM, VALUE
 from millstream.spark.options import OptionError
 from millstream.spark.pipelines import records
 from millstream.spark.pipelines.inputs import FORMAT, Input, Pace, following, refuse_loops
@@ -23,6 +22,7 @@ from millstream.spark.pipelines.parquet import (
 from millstream.spark.pipelines.records import ERROR, RAW, BadRecords
 from millstream.spark.pipelines.running import Meter, Progress
 from millstream.spark.pipelines.transactions import checkpoint_id
+from millstream.spark.sink.columns import OFFSET, STREAM, VALUE
 
 DATE = "date"
 COMPACT_FILES = 20

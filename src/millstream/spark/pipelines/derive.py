@@ -5,7 +5,6 @@ from collections.abc import Callable
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from millstream.spark.columns import OFFSET, STREAM, VALUE
 from millstream.spark.options import OptionError
 from millstream.spark.pipelines import records
 from millstream.spark.pipelines.flushing import with_end
@@ -14,6 +13,7 @@ from millstream.spark.pipelines.outputs import Output, addressed
 from millstream.spark.pipelines.parquet import located
 from millstream.spark.pipelines.records import ERROR, RAW, BadRecords
 from millstream.spark.pipelines.running import LETTERS, Meter, Progress
+from millstream.spark.sink.columns import OFFSET, STREAM, VALUE
 
 VIEW = "input"
 WATERMARK = "0 seconds"

@@ -12,12 +12,9 @@ from pyspark.sql import functions as f
 from pyspark.sql.types import BinaryType, StringType
 
 from millstream.protocol.content import Kind, kind_of
-from millstream.spark.columns import OFFSET, STREAM, VALUE
 from millstream.spark.lookups import Server
 from millstream.spark.option_values import stream_name
 from millstream.spark.options import OptionError, sink_options
-from millstream.spark.outputs import DEFAULT_CONTENT_TYPE, Outputs
-from millstream.spark.outputs import Output as Found
 from millstream.spark.pipelines.records import (
     ERROR,
     RAW,
@@ -27,6 +24,9 @@ from millstream.spark.pipelines.records import (
     judged,
     letter,
 )
+from millstream.spark.sink.columns import OFFSET, STREAM, VALUE
+from millstream.spark.sink.outputs import DEFAULT_CONTENT_TYPE, Outputs
+from millstream.spark.sink.outputs import Output as Found
 
 _TYPE = "contentType"
 _TO_JSON = {"ignoreNullFields": "false"}

@@ -15,16 +15,16 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
 
-from millstream.client import errors
-from millstream.spark.columns import STREAM, VALUE
+from millstream.client.core import errors
 from millstream.spark.lookups import Server
-from millstream.spark.offsets import bytes_between
 from millstream.spark.options import SourceOptions, source_options
 from millstream.spark.pipelines.inputs import FORMAT, Input, Pace, following, refuse_loops
 from millstream.spark.pipelines.outputs import Output
 from millstream.spark.pipelines.parquet import located
 from millstream.spark.pipelines.running import Meter, Progress
 from millstream.spark.pipelines.shapes import Drift, Shape, drift, merged, shape_of
+from millstream.spark.sink.columns import STREAM, VALUE
+from millstream.spark.source.offsets import bytes_between
 
 STREAM_NAME = "_profile"
 EVERY = "10 seconds"

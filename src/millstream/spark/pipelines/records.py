@@ -10,10 +10,10 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 from pyspark.sql.types import StringType, StructField, StructType
 
-from millstream.spark.columns import OFFSET, STREAM, VALUE
 from millstream.spark.option_values import stream_name
 from millstream.spark.options import OptionError
 from millstream.spark.pipelines.running import RECORDS
+from millstream.spark.sink.columns import OFFSET, STREAM, VALUE
 
 RAW, ERROR = "_value", "_error"
 """The message as it came, and what is wrong with it: names that leave those of fields free."""

@@ -14,7 +14,6 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.types import StringType, StructField, StructType
 
-from millstream.spark.columns import STREAM
 from millstream.spark.options import OptionError
 from millstream.spark.pipelines.flushing import one_row
 from millstream.spark.pipelines.inputs import FORMAT, Pace
@@ -24,6 +23,7 @@ from millstream.spark.pipelines.records import ERROR, RAW, BadRecords
 from millstream.spark.pipelines.records import columns as schema_columns
 from millstream.spark.pipelines.running import Meter, Progress
 from millstream.spark.pipelines.transactions import checkpoint_id
+from millstream.spark.sink.columns import STREAM
 
 FILES = ("parquet", "csv", "json", "orc", "text")
 _FILES_PER_BATCH = 16

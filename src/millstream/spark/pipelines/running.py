@@ -15,8 +15,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from millstream.spark.offsets import bytes_between
 from millstream.spark.pipelines.inputs import Pace
+from millstream.spark.source.offsets import bytes_between
 
 RECORDS, LETTERS = "records", "letters"
 """The names under which queries count what they write, and what they look through for dead letters."""

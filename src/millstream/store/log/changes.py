@@ -24,9 +24,10 @@ from millstream.protocol.streams import NotFound, SoftDeleted, Stream, Unstored
 from millstream.store.base import Appended, Created, Deleted, Dropped, FilePart, Head, Read, Staged
 from millstream.store.base import Committed as PartsCommitted
 from millstream.store.log.catalog import Catalog
-from millstream.store.log.commit import Committer
-from millstream.store.log.content import StreamContent, StreamFiles
-from millstream.store.log.format import (
+from millstream.store.log.files.content import StreamContent, StreamFiles
+from millstream.store.log.stream_cache import Residents, content_of
+from millstream.store.log.wal.commit import Committer
+from millstream.store.log.wal.format import (
     AppendMeta,
     CommitMeta,
     CreateMeta,
@@ -38,7 +39,6 @@ from millstream.store.log.format import (
     TrimMeta,
     encode_record,
 )
-from millstream.store.log.residents import Residents, content_of
 from millstream.store.parts import StagingTable
 from millstream.store.pending import Eventually, Pending
 from millstream.store.table import Ending, Kept

@@ -18,17 +18,17 @@ from functools import partial
 from millstream.protocol.streams import NoSpace, StoreFailed, Unstored
 from millstream.store.log.catalog import NOBODY, Catalog
 from millstream.store.log.changes import LoggedTable
-from millstream.store.log.checkpoint import Checkpoint, may_pass
-from millstream.store.log.checkpointing import Checkpoints
-from millstream.store.log.commit import Committed, Full, Outcome, outcome_of
-from millstream.store.log.content import StreamFiles
 from millstream.store.log.disk import Disk
 from millstream.store.log.eviction import Evictions
+from millstream.store.log.files.checkpoint import Checkpoint, may_pass
+from millstream.store.log.files.checkpointing import Checkpoints
+from millstream.store.log.files.content import StreamFiles
 from millstream.store.log.intervals import NEVER, elapsed
 from millstream.store.log.recovery import recover
-from millstream.store.log.residents import Residents
 from millstream.store.log.runtime import Runtime
-from millstream.store.log.segments import Log
+from millstream.store.log.stream_cache import Residents
+from millstream.store.log.wal.commit import Committed, Full, Outcome, outcome_of
+from millstream.store.log.wal.segments import Log
 from millstream.store.measures import Measures
 from millstream.store.table import Kept
 

@@ -7,7 +7,7 @@ since the last round is told from one that was not by a mark that using it sets 
 from collections.abc import Callable, Container
 
 from millstream.store.log.intervals import elapsed
-from millstream.store.log.residents import Residents
+from millstream.store.log.stream_cache import Residents
 from millstream.store.table import Kept
 
 _STEP = 5_000  # streams looked at in one go

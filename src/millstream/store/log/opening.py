@@ -10,15 +10,15 @@ from pathlib import Path
 
 from millstream.store.base import StoreError
 from millstream.store.log import sizes
-from millstream.store.log.backup_links import remove_leftovers
 from millstream.store.log.catalog import Catalog
-from millstream.store.log.commit import CommitThread, Outcome
-from millstream.store.log.company import Company
 from millstream.store.log.disk import RealDisk, sync_path
 from millstream.store.log.engine import LogStore
 from millstream.store.log.guard import Guard
 from millstream.store.log.runtime import Runtime
-from millstream.store.log.segments import DamagedError, Log
+from millstream.store.log.tools.backup_links import remove_leftovers
+from millstream.store.log.wal.commit import CommitThread, Outcome
+from millstream.store.log.wal.company import Company
+from millstream.store.log.wal.segments import DamagedError, Log
 from millstream.store.measures import Sizes
 
 CATALOG = "catalog.db"

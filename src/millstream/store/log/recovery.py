@@ -7,9 +7,10 @@ that does not is damage, never something to be passed over. Nothing is written b
 from millstream.protocol import parts, streams, trimming
 from millstream.protocol.staging import Part
 from millstream.store.log.catalog import Catalog
-from millstream.store.log.checkpoint import APPLIED_LSN, NEXT_ID
-from millstream.store.log.content import Extent, StreamContent, StreamFiles
-from millstream.store.log.format import (
+from millstream.store.log.files.checkpoint import APPLIED_LSN, NEXT_ID
+from millstream.store.log.files.content import Extent, StreamContent, StreamFiles
+from millstream.store.log.stream_cache import Residents, content_of
+from millstream.store.log.wal.format import (
     AppendMeta,
     CommitMeta,
     CreateMeta,
@@ -20,8 +21,7 @@ from millstream.store.log.format import (
     StageMeta,
     TrimMeta,
 )
-from millstream.store.log.residents import Residents, content_of
-from millstream.store.log.segments import DamagedError, Log
+from millstream.store.log.wal.segments import DamagedError, Log
 from millstream.store.parts import append_parts, drop_parts, keep_part
 from millstream.store.table import Kept
 

@@ -5,9 +5,9 @@ from collections.abc import Callable
 
 import msgspec
 
-from millstream.store.log.commit import Committer, Outcome
 from millstream.store.log.guard import Guard
-from millstream.store.log.segments import Log
+from millstream.store.log.wal.commit import Committer, Outcome
+from millstream.store.log.wal.segments import Log
 
 
 class Runtime(msgspec.Struct):

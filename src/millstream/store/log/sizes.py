@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from millstream.store.log.segments import FOLDER as LOG_FOLDER
+from millstream.store.log.wal.segments import FOLDER as LOG_FOLDER
 from millstream.store.measures import Sizes
 
 

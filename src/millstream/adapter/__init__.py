@@ -1,0 +1,1 @@
+"""Our client behind the command protocol of the client conformance suites."""

@@ -1,0 +1,146 @@
+"""Pumping: the asyncio engine under both producers.
+
+It sends what the core says, one task for each batch, and has no task while there is nothing to
+send. The sync producer runs it on a loop in a thread of its own; therefore the core is behind a
+lock, which nobody holds for longer than a decision.
+"""
+
+import asyncio
+import inspect
+import threading
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from millstream.client.core import errors, writing
+from millstream.client.core.driving import arun
+from millstream.client.core.endpoints import Endpoint
+from millstream.client.core.exchanges import Terms
+from millstream.client.core.producing import Batch, ProducerCore, body_of
+from millstream.client.core.transport import AsyncTransport
+
+OnFailure = Callable[[Exception], Awaitable[None] | None]
+
+
+class Pump:
+    """Move a producer's batches. All methods but `add` run on the loop."""
+
+    def __init__(
+        self,
+        core: ProducerCore,
+        endpoint: Endpoint,
+        terms: Terms,
+        transport: AsyncTransport,
+        on_error: OnFailure | None,
+    ) -> None:
+        self.core = core
+        self.lock = threading.Lock()
+        self.drained = threading.Condition(self.lock)
+        self.as_json = False
+        self.content_type = b""
+        self._endpoint = endpoint
+        self._terms = terms
+        self._transport = transport
+        self._on_error = on_error
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._timer: asyncio.TimerHandle | None = None
+        self._waiters: list[asyncio.Future[None]] = []
+
+    def add(self, message: bytes, now: float) -> bool:
+        """Take a message, from any thread; true when `turn` should be called."""
+        with self.lock:
+            if self.core.failure is not None:
+                raise self.core.failure
+            return self.core.add(message, now)
+
+    def turn(self) -> None:
+        """Send what is ready, and come back when something is due."""
+        loop = asyncio.get_running_loop()
+        with self.lock:
+            due_at = self.core.due_at
+            if due_at is not None and due_at <= loop.time():
+                self.core.seal()
+                due_at = None
+            batches = list(self.core.ready())
+        for batch in batches:
+            task = loop.create_task(self._send(batch))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+        if due_at is not None and self._timer is None:
+            self._timer = loop.call_at(due_at, self._on_time)
+
+    async def settle(self) -> None:
+        """Send everything now, and wait until it is stored or has failed; raises the failure."""
+        with self.lock:
+            self.core.seal()
+        self.turn()
+        await self._until(lambda: self.core.is_settled)
+        if self.core.failure is not None:
+            raise self.core.failure
+
+    async def room(self) -> None:
+        """Wait until not too much is waiting."""
+        await self._until(lambda: not self.core.is_full or self.core.failure is not None)
+
+    async def stop(self) -> None:
+        """Wait for what is on its way, and leave nothing running."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+
+    def _on_time(self) -> None:
+        self._timer = None
+        self.turn()
+
+    async def _until(self, is_so: Callable[[], bool]) -> None:
+        while True:
+            with self.lock:
+                if is_so():
+                    return
+            waiter = asyncio.get_running_loop().create_future()
+            self._waiters.append(waiter)
+            await waiter
+
+    async def _send(self, batch: Batch) -> None:
+        body = body_of(batch, as_json=self.as_json)
+        with self.lock:
+            stamp = self.core.stamp(batch)
+        ask = writing.append_ask(body, self._terms, self.content_type, stamp=stamp, closes=batch.closes)
+        failure: errors.MillstreamError | None = None
+        error: errors.MillstreamError = errors.TransportError(
+            "The producer was interrupted while a batch was on its way", url=self._endpoint.url
+        )
+        result = None
+        try:
+            result = await arun(self._transport, writing.append(self._endpoint, self._terms, ask))
+        except errors.MillstreamError as refusal:
+            error = refusal
+        except Exception as broken:  # a user's header function, for one
+            error = errors.MillstreamError(f"A batch could not be sent ({broken})", url=self._endpoint.url)
+            error.__cause__ = broken
+        finally:
+            with self.lock:
+                if result is not None:
+                    self.core.stored(batch, result)
+                else:
+                    failure = self.core.refused(batch, error)
+                self.drained.notify_all()
+        if failure is not None:
+            await self._report(failure)
+        self.turn()
+        waiters, self._waiters = self._waiters, []
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+
+    async def _report(self, failure: errors.MillstreamError) -> None:
+        if self._on_error is None:
+            return
+        try:
+            outcome: Any = self._on_error(failure)
+            if inspect.isawaitable(outcome):
+                await outcome
+        except Exception as error:
+            loop = asyncio.get_running_loop()
+            loop.call_exception_handler({"message": "on_error of a producer raised", "exception": error})

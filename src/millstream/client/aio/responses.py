@@ -1,0 +1,250 @@
+"""Responses of the async shell: read whole, iterate, or be called back. The twin of `sync_responses`."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator
+from typing import Any, Self, TypeVar
+
+from millstream.client.core.driving import AsyncDrive, asettled
+from millstream.client.core.endpoints import Endpoint
+from millstream.client.core.exchanges import Piece, Started
+from millstream.client.core.models import ByteChunk, JsonBatch, TextChunk
+from millstream.client.core.reading import Reader
+from millstream.client.core.responses import ResponseView, byte_chunk, text_chunks
+from millstream.client.core.transport import AsyncTransport
+from millstream.client.http.aio_sockets import shared_client
+
+M = TypeVar("M")
+
+
+class Opening:
+    """A response that is about to be: await it or enter it."""
+
+    def __init__(self, endpoint: Endpoint, reader: Reader, transport: AsyncTransport | None) -> None:
+        self._endpoint = endpoint
+        self._reader = reader
+        self._transport = transport
+        self._response: StreamResponse | None = None
+
+    async def _open(self) -> "StreamResponse":
+        response = StreamResponse(self._endpoint, self._reader, self._transport or shared_client())
+        await response._start()
+        return response
+
+    def __await__(self) -> Generator[Any, None, "StreamResponse"]:
+        return self._open().__await__()
+
+    async def __aenter__(self) -> "StreamResponse":
+        self._response = await self._open()
+        return self._response
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._response is not None:
+            await self._response.cancel()
+
+
+class StreamResponse(ResponseView):
+    """One reading of a stream. Choose one way to read it; iterating ends by itself at EOF.
+
+    >>> ending = log.close({"event": "end"})
+    >>> async def read():
+    ...     async with stream(url) as response:
+    ...         return [event async for event in response.iter_json()], response.stream_closed
+    >>> asyncio.run(read())
+    ([{'event': 'end'}], True)
+    """
+
+    def __init__(self, endpoint: Endpoint, reader: Reader, transport: AsyncTransport) -> None:
+        super().__init__(endpoint.url, reader)
+        self._drive = AsyncDrive(transport, reader.plan())
+        self._subscription: Subscription | None = None
+        self._ahead: Piece | None = None
+
+    async def _start(self) -> None:
+        first = await self._drive.next()
+        if isinstance(first, Piece):
+            self._ahead = first
+
+    # -- Everything there is -----------------------------------------------------------------
+
+    async def read_bytes(self) -> bytes:
+        """Give all bytes up to the stream's present tail."""
+        self._consume("read_bytes")
+        return b"".join([piece.data async for piece in self._until_up_to_date()])
+
+    async def read_text(self) -> str:
+        """Give all text up to the stream's present tail."""
+        self._consume("read_text")
+        return b"".join([piece.data async for piece in self._until_up_to_date()]).decode(errors="replace")
+
+    async def read_json(self) -> list[Any]:
+        """Give all messages up to the stream's present tail."""
+        self._consume("read_json")
+        return [item async for piece in self._until_up_to_date() for item in self._json_batch(piece).items]
+
+    # -- One by one ----------------------------------------------------------------------------
+
+    def iter_bytes(self) -> AsyncIterator[bytes]:
+        """Give bytes as they come."""
+        self._consume("iter_bytes")
+        return self._shown(lambda piece: [piece.data] if piece.data else [])
+
+    def iter_text(self) -> AsyncIterator[str]:
+        """Give text as it comes, in whole characters."""
+        self._consume("iter_text")
+        show = text_chunks()
+        return self._shown(lambda piece: [text] if (text := show(piece).data) else [])
+
+    def iter_json(self) -> AsyncIterator[Any]:
+        """Give messages one by one."""
+        self._consume("iter_json")
+        return self._shown(lambda piece: self._json_batch(piece).items)
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return self.iter_bytes()
+
+    # -- With where they are -------------------------------------------------------------------
+
+    def iter_json_batches(self) -> AsyncIterator[JsonBatch[Any]]:
+        """Give messages as they came together, with the offset to resume after them."""
+        self._consume("iter_json_batches")
+        return self._shown(lambda piece: [self._json_batch(piece)])
+
+    def iter_byte_chunks(self) -> AsyncIterator[ByteChunk]:
+        """Give bytes as they came together, with the offset to resume after them."""
+        self._consume("iter_byte_chunks")
+        return self._shown(lambda piece: [byte_chunk(piece)])
+
+    def iter_text_chunks(self) -> AsyncIterator[TextChunk]:
+        """Give text as it came together, with the offset to resume after it."""
+        self._consume("iter_text_chunks")
+        show = text_chunks()
+        return self._shown(lambda piece: [show(piece)])
+
+    # -- In the background -----------------------------------------------------------------------
+
+    def subscribe_json(self, callback: Callable[[JsonBatch[Any]], Awaitable[None] | None]) -> "Subscription":
+        """Call back with each batch, in a task; the next one is read when the callback is done."""
+        self._consume("subscribe_json")
+        return self._subscribe(self._json_batch, callback)
+
+    def subscribe_bytes(self, callback: Callable[[ByteChunk], Awaitable[None] | None]) -> "Subscription":
+        """Call back with each chunk, in a task; the next one is read when the callback is done."""
+        self._consume("subscribe_bytes")
+        return self._subscribe(byte_chunk, callback)
+
+    def subscribe_text(self, callback: Callable[[TextChunk], Awaitable[None] | None]) -> "Subscription":
+        """Call back with each chunk, in a task; the next one is read when the callback is done."""
+        self._consume("subscribe_text")
+        return self._subscribe(text_chunks(), callback)
+
+    # -- The end ---------------------------------------------------------------------------------
+
+    async def cancel(self) -> None:
+        """Stop reading; whoever iterates sees the end."""
+        self._drive.cancel()
+        if self._subscription is not None:
+            await self._subscription._join()
+        with contextlib.suppress(ValueError):  # another task is inside the plan, and lets go when it wakes
+            self._drive.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.cancel()
+
+    def __del__(self) -> None:
+        if hasattr(self, "_drive"):
+            with contextlib.suppress(ValueError, RuntimeError):  # in use, or its loop is closed
+                self._drive.close()
+
+    async def _pieces(self) -> AsyncGenerator[Piece, None]:
+        try:
+            if self._ahead is not None:
+                first, self._ahead = self._ahead, None
+                yield first
+            while (piece := await self._drive.next()) is not None:
+                if not isinstance(piece, Started):
+                    yield piece
+        finally:
+            self._drive.close()
+
+    async def _until_up_to_date(self) -> AsyncGenerator[Piece, None]:
+        async with contextlib.aclosing(self._pieces()) as pieces:
+            async for piece in pieces:
+                yield piece
+                if piece.up_to_date:
+                    break
+
+    async def _shown(self, show: Callable[[Piece], list[M]]) -> AsyncGenerator[M, None]:
+        async with contextlib.aclosing(self._pieces()) as pieces:
+            async for piece in pieces:
+                for one in show(piece):
+                    yield one
+
+    def _subscribe(
+        self, show: Callable[[Piece], M], callback: Callable[[M], Awaitable[None] | None]
+    ) -> "Subscription":
+        async def handle(piece: Piece) -> None:
+            await asettled(callback(show(piece)))
+
+        self._subscription = Subscription(self._drive, self._pieces(), handle)
+        return self._subscription
+
+
+class Subscription:
+    """A reading that goes on in the background until it ends or is cancelled.
+
+    >>> ending, seen = log.close("last"), []
+    >>> async def read():
+    ...     async with stream(url) as response:
+    ...         await response.subscribe_json(lambda batch: seen.extend(batch.items)).wait(timeout=5)
+    >>> asyncio.run(read())
+    >>> seen
+    ['last']
+    """
+
+    def __init__(
+        self,
+        drive: AsyncDrive,
+        pieces: AsyncGenerator[Piece, None],
+        handle: Callable[[Piece], Awaitable[None]],
+    ) -> None:
+        self._drive = drive
+        self._error: BaseException | None = None
+        self._task = asyncio.get_running_loop().create_task(self._work(pieces, handle))
+
+    @property
+    def done(self) -> bool:
+        """Whether nothing more will be delivered."""
+        return self._task.done()
+
+    async def wait(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 (as the sync twin)
+        """Wait for the end, and raise what went wrong on the way, in the callback too."""
+        async with asyncio.timeout(timeout):
+            await asyncio.shield(self._task)
+        if self._error is not None:
+            error, self._error = self._error, None
+            raise error
+
+    async def cancel(self) -> None:
+        """Stop; a callback that is running finishes first."""
+        self._drive.cancel()
+        await self._join()
+
+    async def _join(self) -> None:
+        if asyncio.current_task() is not self._task:
+            await asyncio.wait([self._task])
+
+    async def _work(
+        self, pieces: AsyncGenerator[Piece, None], handle: Callable[[Piece], Awaitable[None]]
+    ) -> None:
+        try:
+            async with contextlib.aclosing(pieces):
+                async for piece in pieces:
+                    await handle(piece)
+                    if self._drive.scope.cancelled.is_set():
+                        break
+        except Exception as error:  # it belongs to whoever waits
+            self._error = error

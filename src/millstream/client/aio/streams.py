@@ -1,0 +1,388 @@
+"""The async shell: streams and responses whose methods are awaited. The twin of `sync`."""
+
+import asyncio
+from collections.abc import (
+    AsyncIterable,
+    Iterable,
+)
+from typing import Any, Self
+
+from millstream.client.aio.parts import Multipart
+from millstream.client.aio.responses import Opening
+from millstream.client.core import bodies, writing
+from millstream.client.core.batching import AppendQueue, Entry
+from millstream.client.core.driving import arun
+from millstream.client.core.dual import on_class_or_instance
+from millstream.client.core.endpoints import Endpoint
+from millstream.client.core.errors import MillstreamError, TransportError
+from millstream.client.core.exchanges import Terms
+from millstream.client.core.models import (
+    AppendResult,
+    CloseResult,
+    HeadersLike,
+    HeadResult,
+    Live,
+    OnError,
+    ParamsLike,
+    ProducerStamp,
+)
+from millstream.client.core.parts import PART_BYTES, Draft, Parts
+from millstream.client.core.reading import Memory, Reader
+from millstream.client.core.retry import DEFAULT, Retry
+from millstream.client.core.transport import AsyncTransport
+from millstream.client.http.aio_sockets import shared_client
+
+DEFAULT_TIMEOUT_S = 30.0
+
+
+def stream(
+    url: str,
+    *,
+    offset: str = "-1",
+    live: Live = True,
+    headers: HeadersLike | None = None,
+    params: ParamsLike | None = None,
+    cursor: str | None = None,
+    timeout: float = DEFAULT_TIMEOUT_S,
+    retry: Retry | None = DEFAULT,
+    on_error: OnError | None = None,
+    client: AsyncTransport | None = None,
+) -> Opening:
+    """Read a stream, from `offset` to its end or, with `live`, for as long as it lives.
+
+    Await it, or enter it: `async with stream(url) as response`. The first answer is awaited there,
+    so a stream that is not there raises at once.
+
+    >>> async def read():
+    ...     async with stream(url, live=False) as response:
+    ...         return await response.read_json()
+    >>> asyncio.run(read())
+    []
+    """
+    endpoint = Endpoint(url, headers, params)
+    reader = Reader(
+        endpoint, Terms(retry, timeout), offset=offset, live=live, cursor=cursor, on_error=on_error
+    )
+    return Opening(endpoint, reader, client)
+
+
+_Waiter = asyncio.Future[AppendResult | None]
+
+
+class DurableStream:
+    """A handle on one stream. It holds no connection and need not be released.
+
+    >>> async def write():
+    ...     events = await DurableStream.create(url, content_type="application/json")
+    ...     await events.append({"event": "start"})
+    ...     return await events.close({"event": "end"})
+    >>> asyncio.run(write()).final_offset
+    '0000000000000000_0000000000000034'
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        content_type: str | None = None,
+        headers: HeadersLike | None = None,
+        params: ParamsLike | None = None,
+        timeout: float = DEFAULT_TIMEOUT_S,
+        retry: Retry | None = DEFAULT,
+        client: AsyncTransport | None = None,
+    ) -> None:
+        self.url = url
+        self.content_type = content_type
+        self._headers = headers
+        self._params = params
+        self._endpoint = Endpoint(url, headers, params)
+        self._terms = Terms(retry, timeout)
+        self._client = client
+        self._memory = Memory()
+        self._parts = Parts(self._endpoint, self._terms)
+        self._queue: AppendQueue[_Waiter] = AppendQueue()
+        self._sending: set[asyncio.Task[None]] = set()
+
+    @property
+    def _transport(self) -> AsyncTransport:
+        return self._client or shared_client()
+
+    @classmethod
+    async def create(
+        cls,
+        url: str,
+        *,
+        content_type: str | None = None,
+        ttl_seconds: int | None = None,
+        expires_at: str | None = None,
+        retain_bytes: int | None = None,
+        retain_seconds: int | None = None,
+        body: Any = None,
+        closed: bool = False,
+        forked_from: str | None = None,
+        fork_offset: str | None = None,
+        fork_sub_offset: int | None = None,
+        headers: HeadersLike | None = None,
+        params: ParamsLike | None = None,
+        timeout: float = DEFAULT_TIMEOUT_S,  # noqa: ASYNC109 (of each request, not of this call)
+        retry: Retry | None = DEFAULT,
+        client: AsyncTransport | None = None,
+    ) -> Self:
+        """Create a stream; one that is there with the same configuration is fine too.
+
+        `body` is its first content; on a JSON stream a list holds its messages. With `closed` that is
+        all it will ever hold. With `retain_bytes` or `retain_seconds` it lets go of its oldest content, but
+        keeps at least so much of the newest.
+        """
+        handle = cls(
+            url,
+            content_type=content_type,
+            headers=headers,
+            params=params,
+            timeout=timeout,
+            retry=retry,
+            client=client,
+        )
+        plan = writing.create(
+            handle._endpoint,
+            handle._terms,
+            content_type=content_type,
+            ttl_seconds=ttl_seconds,
+            expires_at=expires_at,
+            retain_bytes=retain_bytes,
+            retain_seconds=retain_seconds,
+            body=body,
+            closed=closed,
+            forked_from=forked_from,
+            fork_offset=fork_offset,
+            fork_sub_offset=fork_sub_offset,
+        )
+        handle.content_type = (await arun(handle._transport, plan)).content_type
+        return handle
+
+    @classmethod
+    async def connect(
+        cls,
+        url: str,
+        *,
+        headers: HeadersLike | None = None,
+        params: ParamsLike | None = None,
+        timeout: float = DEFAULT_TIMEOUT_S,  # noqa: ASYNC109 (of each request, not of this call)
+        retry: Retry | None = DEFAULT,
+        client: AsyncTransport | None = None,
+    ) -> Self:
+        """Take a handle on a stream that is there; raises `StreamNotFoundError` when it is not."""
+        handle = cls(url, headers=headers, params=params, timeout=timeout, retry=retry, client=client)
+        found = await arun(handle._transport, writing.head(handle._endpoint, handle._terms))
+        handle.content_type = found.content_type
+        return handle
+
+    @on_class_or_instance
+    async def head(self) -> HeadResult:
+        """Describe the stream without reading it; `DurableStream.head(url)` needs no handle."""
+        return await arun(self._transport, writing.head(self._endpoint, self._terms))
+
+    @on_class_or_instance
+    async def delete(self) -> None:
+        """Delete the stream; `DurableStream.delete(url)` needs no handle."""
+        return await arun(self._transport, writing.delete(self._endpoint, self._terms))
+
+    async def append(
+        self, data: Any, *, seq: str | None = None, producer: ProducerStamp | None = None
+    ) -> AppendResult:
+        """Append one message, and give where the stream ends now.
+
+        Appends made while another is under way travel together. A connection that breaks raises
+        `TransportError`, because the append may have been stored; a producer's stamp makes it safe to
+        repeat, and then it is repeated.
+        """
+        as_json = await self._knows_json()
+        message = bodies.message(data, as_json=as_json)
+        if producer is not None:
+            return await self._post([message], as_json, seq, producer)
+        entry: Entry[_Waiter] = Entry(
+            message, asyncio.get_running_loop().create_future(), alone=seq is not None
+        )
+        if not self._queue.enter(entry):
+            try:
+                outcome = await entry.waiter
+            except asyncio.CancelledError:
+                self._queue.forget(entry)
+                if entry.batch is not None and entry.waiter.done() and not entry.waiter.cancelled():
+                    self._pass_on()  # it was just told to lead, and will not
+                raise
+            if outcome is not None:
+                return outcome
+        try:
+            return await self._post([message], as_json, seq, None)
+        finally:
+            self._pass_on()
+
+    async def append_all(self, messages: Iterable[Any] | AsyncIterable[Any]) -> AppendResult | None:
+        """Append many messages in few requests, in order; None when there are none.
+
+        Each request is stored wholly or not at all. An error leaves what came before it stored.
+        """
+        as_json = await self._knows_json()
+        collected = [one async for one in messages] if isinstance(messages, AsyncIterable) else messages
+        result = None
+        written = (bodies.message(message, as_json=as_json) for message in collected)
+        for batch in bodies.pack(written, max_bytes=1024 * 1024):
+            result = await self._post(batch, as_json, None, None)
+        return result
+
+    async def close(self, body: Any = None, *, content_type: str | None = None) -> CloseResult:
+        """Close the stream: readers see its end, appends are refused from now on.
+
+        Without a last message this may be repeated. With one it is an append: on a stream that is
+        closed already it raises `StreamClosedError`. `IdempotentProducer.close` may be repeated
+        with one.
+        """
+        written = b""
+        if body is not None:
+            as_json = bodies.is_json(content_type) if content_type is not None else await self._knows_json()
+            written = bodies.join([bodies.message(body, as_json=as_json)], as_json=as_json)
+        kind = (content_type or self.content_type or "").encode("latin-1")
+        return await arun(self._transport, writing.close(self._endpoint, self._terms, written, kind))
+
+    async def fork(
+        self,
+        target: str,
+        *,
+        offset: str | None = None,
+        sub_offset: int | None = None,
+        ttl_seconds: int | None = None,
+        expires_at: str | None = None,
+    ) -> Self:
+        """Branch off at `offset`, the tail by default: a stream of its own that begins with this one.
+
+        `target` is a path on the same server, or a URL.
+        """
+        return await self.create(
+            writing.fork_url(self.url, target),
+            forked_from=self._endpoint.path,
+            fork_offset=offset,
+            fork_sub_offset=sub_offset,
+            ttl_seconds=ttl_seconds,
+            expires_at=expires_at,
+            headers=self._headers,
+            params=self._params,
+            timeout=self._terms.timeout_s,
+            retry=self._terms.retry,
+            client=self._client,
+        )
+
+    def multipart(self, *, part_bytes: int = PART_BYTES) -> Multipart:
+        """Begin an append of any size that becomes visible at once, at the end of a `with` block.
+
+        Messages travel in parts of about `part_bytes`, so an append may be larger than a request.
+        """
+        return Multipart(self._transport, Draft(self._parts, part_bytes))
+
+    async def stage_part(self, id: str, data: Any) -> None:
+        """Keep a part on the server, invisibly, for `commit_parts` by whoever decides.
+
+        `id` is yours: 1 to 200 letters, digits, dots, dashes, underscores or tildes. On a JSON stream
+        a list holds messages. The same bytes again are fine, other bytes raise `PartConflictError`.
+        What is not committed within a day is dropped.
+        """
+        await arun(self._transport, self._parts.stage(id, data))
+
+    async def commit_parts(
+        self,
+        ids: Iterable[str],
+        *,
+        seq: str | None = None,
+        producer: ProducerStamp | None = None,
+        close: bool = False,
+    ) -> AppendResult:
+        """Append parts in this order, all of them in one atomic change, or none.
+
+        With a producer's stamp it is safe to repeat, and is repeated when the connection breaks: the
+        first commit wins, and any other with the same stamp is a `duplicate`. A part that is missing
+        raises `PartMissingError`.
+        """
+        plan = self._parts.commit(list(ids), seq=seq, stamp=producer, closes=close)
+        return await arun(self._transport, plan)
+
+    async def drop_part(self, id: str) -> None:
+        """Drop a part that will not be committed; one that is not there is fine."""
+        await arun(self._transport, self._parts.drop(id))
+
+    def stream(
+        self,
+        *,
+        offset: str = "-1",
+        live: Live = True,
+        cursor: str | None = None,
+        on_error: OnError | None = None,
+    ) -> Opening:
+        """Read the stream, like the function `stream`; answers that have not changed are not sent again."""
+        reader = Reader(
+            self._endpoint,
+            self._terms,
+            offset=offset,
+            live=live,
+            cursor=cursor,
+            content_type=self.content_type,
+            on_error=on_error,
+            memory=self._memory,
+        )
+        return Opening(self._endpoint, reader, self._client)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Leave the stream as it is: only `close` ends one."""
+
+    async def _knows_json(self) -> bool:
+        if self.content_type is None:
+            plan = writing.content_type_of(self._endpoint, self._terms)
+            self.content_type = await arun(self._transport, plan)
+        return bodies.is_json(self.content_type)
+
+    def _pass_on(self) -> None:
+        """End a send: let the next append lead, or send a batch in a task of its own.
+
+        A batch belongs to several callers, and must not die when one of them is cancelled.
+        """
+        leader = self._queue.leave()
+        while leader is not None and leader.waiter.done():  # cancelled while it waited
+            leader = self._queue.leave()
+        if leader is None:
+            return
+        assert leader.batch is not None
+        if len(leader.batch) == 1:
+            leader.waiter.set_result(None)
+            return
+        task = asyncio.get_running_loop().create_task(self._send_batch(leader.batch))
+        self._sending.add(task)
+        task.add_done_callback(self._sending.discard)
+
+    async def _send_batch(self, batch: list[Entry[_Waiter]]) -> None:
+        outcome: AppendResult | MillstreamError = TransportError(
+            "The event loop ended while this append was under way", url=self.url
+        )
+        try:
+            outcome = await self._post(
+                [one.message for one in batch], bodies.is_json(self.content_type), None, None
+            )
+        except MillstreamError as error:
+            outcome = error
+        finally:
+            for one in batch:
+                if not one.waiter.done():
+                    if isinstance(outcome, AppendResult):
+                        one.waiter.set_result(outcome)
+                    else:
+                        one.waiter.set_exception(outcome)
+            self._pass_on()
+
+    async def _post(
+        self, messages: list[bytes], as_json: bool, seq: str | None, stamp: ProducerStamp | None
+    ) -> AppendResult:
+        kind = (self.content_type or "").encode("latin-1")
+        body = bodies.join(messages, as_json=as_json)
+        ask = writing.append_ask(body, self._terms, kind, seq=seq, stamp=stamp)
+        return await arun(self._transport, writing.append(self._endpoint, self._terms, ask))

@@ -1,0 +1,1 @@
+"""The decisions of the client, without I/O: both shells run the same plans."""

@@ -1,0 +1,258 @@
+"""Exchanges: one question to the server, repeated while that is safe, and what its answer means.
+
+The core is written as generators ("plans") that yield effects. A driver performs an effect and
+sends back what came of it, or throws the `TransportError` that it met:
+
+    Send(endpoint, ask)   -> Answer            a whole answer
+    Open(endpoint, ask)   -> Answer            the head of an answer; `Read` gives its body
+    Read()                -> bytes             b"" at the end
+    Shut()                -> None              let go of what was opened
+    Sleep(seconds)        -> None
+    Call(function, error) -> its result        the user's `on_error`
+    Deliver(piece)        -> None              for the user; the driver returns to its caller
+    Started()             -> None              the first good answer is here
+"""
+
+from collections.abc import Callable, Generator
+from typing import Any, TypeVar
+
+import msgspec
+
+from millstream.client.core import errors, retry
+from millstream.client.core.endpoints import Ask, Endpoint
+from millstream.client.core.retry import DEFAULT, REAL, Attempts, Chance, Retry
+from millstream.client.core.transport import Answer, Headers
+from millstream.protocol import headers
+from millstream.protocol.errors import MalformedError
+
+
+class Send(msgspec.Struct, frozen=True, gc=False):
+    """Ask, and give the whole answer."""
+
+    endpoint: Endpoint
+    ask: Ask
+
+
+class Open(msgspec.Struct, frozen=True, gc=False):
+    """Ask, and give the head of the answer."""
+
+    endpoint: Endpoint
+    ask: Ask
+
+
+class Read(msgspec.Struct, frozen=True, gc=False):
+    """Give the next bytes of what was opened."""
+
+
+class Shut(msgspec.Struct, frozen=True, gc=False):
+    """Let go of what was opened."""
+
+
+class Sleep(msgspec.Struct, frozen=True, gc=False):
+    """Wait."""
+
+    seconds: float
+
+
+class Call(msgspec.Struct, frozen=True, gc=False):
+    """Ask the user's function."""
+
+    function: Callable[[Exception], Any]
+    error: Exception
+
+
+class Started(msgspec.Struct, frozen=True, gc=False):
+    """The first good answer is here."""
+
+
+class Piece(msgspec.Struct, frozen=True, gc=False):
+    """Content, and where the reader is after it.
+
+    Several events may come before the control event that makes them count; each is a part.
+    """
+
+    parts: tuple[bytes, ...]
+    offset: str
+    up_to_date: bool
+    cursor: str | None
+    stream_closed: bool
+
+    @property
+    def data(self) -> bytes:
+        """Give the content in one."""
+        return self.parts[0] if len(self.parts) == 1 else b"".join(self.parts)
+
+
+class Deliver(msgspec.Struct, frozen=True, gc=False):
+    """Give this to the user."""
+
+    piece: Piece
+
+
+Effect = Send | Open | Read | Shut | Sleep | Call | Started | Deliver
+R = TypeVar("R")
+Plan = Generator[Effect, Any, R]
+
+
+class Terms(msgspec.Struct, frozen=True):
+    """How to behave towards the server."""
+
+    retry: Retry | None = DEFAULT
+    timeout_s: float = 30.0
+    chance: Chance = REAL
+
+
+def exchange(
+    endpoint: Endpoint, ask: Ask, terms: Terms, *, safe: bool, attempts: Attempts | None = None
+) -> Plan[Answer]:
+    """Ask until there is an answer that more asking would not change, and give it, good or bad.
+
+    A request that is not `safe` is repeated only when it was provably not carried out.
+    """
+    safe = safe or (terms.retry is not None and terms.retry.doubtful_appends)
+    while True:
+        outcome: Answer | errors.TransportError
+        try:
+            answer: Answer = yield Send(endpoint, ask)
+        except errors.TransportError as error:
+            outcome = error
+        else:
+            if answer.status not in retry.STATUSES:
+                return answer
+            outcome = answer
+        attempts = attempts or Attempts(terms.retry, terms.chance)  # most requests need none
+        delay_s = delay_after(outcome, attempts, terms, safe=safe)
+        if delay_s is None:
+            if isinstance(outcome, errors.TransportError):
+                raise outcome
+            return outcome
+        yield Sleep(delay_s)
+
+
+def delay_after(
+    outcome: Answer | errors.TransportError, attempts: Attempts, terms: Terms, *, safe: bool
+) -> float | None:
+    """Say how long to wait before asking again, None when this outcome has to do."""
+    if not retry.may_repeat(outcome, safe=safe):
+        return None
+    asked = retry.retry_after_s(outcome, terms.chance) if isinstance(outcome, Answer) else None
+    return attempts.delay_s(asked)
+
+
+# -- What refusals mean --------------------------------------------------------------------------
+
+
+class _Problem(msgspec.Struct):
+    code: str = ""
+    detail: str = ""
+
+
+_problem = msgspec.json.Decoder(_Problem)
+
+
+def refusal(endpoint: Endpoint, ask: Ask, answer: Answer, terms: Terms) -> errors.MillstreamError:
+    """Name what a refusing answer says. Headers and status decide; a problem's code refines."""
+    url, status, found = endpoint.url, answer.status, answer.headers
+    problem = _read_problem(answer)
+    code = problem.code or None
+    because = f" ({problem.detail.rstrip('.')})" if problem.detail else ""
+    match status:
+        case 400:
+            return errors.BadRequestError(f"The server refused the request{because}", url=url, code=code)
+        case 403 if headers.PRODUCER_EPOCH in found:
+            epoch = number(found, headers.PRODUCER_EPOCH, url)
+            message = f"A newer session of this producer took over with epoch {epoch}"
+            return errors.StaleEpochError(message, url=url, current_epoch=epoch)
+        case 401 | 403:
+            return errors.UnauthorizedError(f"Not allowed{because}", url=url, status=status)
+        case 404:
+            return errors.StreamNotFoundError("There is no such stream", url=url, code=code)
+        case 409:
+            return _conflict(url, ask, answer, problem, because)
+        case 410:
+            earliest = _text(found, headers.STREAM_EARLIEST_OFFSET)
+            message = f"No longer there{because}"
+            return errors.StreamGoneError(message, url=url, code=code, earliest_offset=earliest)
+        case 413:
+            message = f"The append is too large for the server{because}"
+            return errors.PayloadTooLargeError(message, url=url, code=code)
+        case 429:
+            wait_s = retry.retry_after_s(answer, terms.chance)
+            return errors.RateLimitedError("Too many requests", url=url, retry_after=wait_s)
+    return errors.UnexpectedStatusError(
+        f"The server answered {status}{because}", url=url, status=status, code=code
+    )
+
+
+_PART_ERRORS: dict[str, type[errors.MillstreamError]] = {
+    "PART_MISSING": errors.PartMissingError,
+    "PART_CONFLICT": errors.PartConflictError,
+}
+
+
+def _conflict(url: str, ask: Ask, answer: Answer, problem: _Problem, because: str) -> errors.MillstreamError:
+    found = answer.headers
+    if headers.is_true(found.get(headers.STREAM_CLOSED)):
+        return errors.StreamClosedError(url=url, final_offset=_text(found, headers.STREAM_NEXT_OFFSET))
+    if headers.PRODUCER_EXPECTED_SEQ in found:
+        expected = number(found, headers.PRODUCER_EXPECTED_SEQ, url)
+        received = number(found, headers.PRODUCER_RECEIVED_SEQ, url)
+        message = f"The producer's append {received} came before {expected}"
+        return errors.SequenceGapError(message, url=url, expected=expected, received=received)
+    if problem.code in _PART_ERRORS:
+        return _PART_ERRORS[problem.code](f"The parts do not fit{because}", url=url)
+    if ask.method == b"PUT":
+        message = f"The path is taken by another stream{because}"
+        return errors.StreamExistsError(message, url=url, code=problem.code or None)
+    if problem.code == "CONTENT_TYPE_MISMATCH" or (
+        not problem.code and headers.STREAM_SEQ not in ask.headers
+    ):
+        return errors.ContentTypeMismatchError(f"Not the stream's content type{because}", url=url)
+    return errors.SequenceConflictError(f"The sequence must rise{because}", url=url)
+
+
+def _read_problem(answer: Answer) -> _Problem:
+    if b"json" not in answer.headers.get(headers.CONTENT_TYPE, b""):
+        return _Problem()
+    try:
+        return _problem.decode(answer.body)
+    except msgspec.MsgspecError:
+        return _Problem()
+
+
+# -- Reading headers -----------------------------------------------------------------------------
+
+
+def number(found: Headers, name: bytes, url: str) -> int:
+    """Read a header that must hold a whole number."""
+    try:
+        return headers.parse_integer(found.get(name, b""), name.decode())
+    except MalformedError as error:
+        raise errors.ParseError(error.detail.rstrip("."), url=url) from None
+
+
+def next_offset(answer: Answer, url: str) -> str:
+    """Read the offset that every answer about a stream carries."""
+    offset = _text(answer.headers, headers.STREAM_NEXT_OFFSET)
+    if not offset:
+        raise errors.ParseError(
+            "The answer lacks Stream-Next-Offset, so it is not a durable stream's",
+            url=url,
+            status=answer.status,
+        )
+    return offset
+
+
+def text(answer: Answer, name: bytes) -> str | None:
+    """Read a header as text, None when it is absent."""
+    return _text(answer.headers, name)
+
+
+def _text(found: Headers, name: bytes) -> str | None:
+    value = found.get(name)
+    return value.decode("latin-1") if value is not None else None
+
+
+def flag(answer: Answer, name: bytes) -> bool:
+    """Tell whether a flag header is set."""
+    return headers.is_true(answer.headers.get(name))

@@ -1,0 +1,268 @@
+"""Producing: appends that are stored exactly once, in order, however often they must be sent.
+
+Messages gather in a batch; a batch becomes one request with the producer's id, epoch and a
+sequence number of its own. Several may be on their way at once, and arrive in any order:
+
+    open --full, late or flushed--> sealed --slot free--> in flight --200, 204--> stored
+                                      ^                       |
+                                      |<-- its forerunner was stored -- parked <-- 409 gap
+                                      `<-- renumbered in a new epoch -- fenced <-- 403 (auto_claim)
+
+Anything else is a failure: the producer stops, because what follows a hole must not be stored.
+The number 0 of an epoch travels alone: it opens the epoch, and nothing may overtake it.
+
+This class decides; `pumping` sends. It keeps no clock and no lock.
+
+PROTOCOL.md 5.2.1; rules R2, R3, R5.
+"""
+
+from collections import deque
+from collections.abc import Iterator
+from typing import Final
+
+from millstream.client.core import bodies, errors
+from millstream.client.core.models import AppendResult, CloseResult, ProducerStamp
+from millstream.protocol.headers import MAX_SAFE_INTEGER
+
+MAX_BATCH_BYTES: Final = 1024 * 1024
+BACKLOG_BATCHES: Final = 16
+"""How many full batches may wait before `append` does."""
+
+
+class Batch:
+    """Messages that are stored together."""
+
+    __slots__ = ("closes", "follows_stored", "messages", "seq", "size")
+
+    def __init__(self, *, closes: bool = False) -> None:
+        self.messages: list[bytes] = []
+        self.size = 0
+        self.seq = -1
+        self.closes = closes
+        self.follows_stored = False  # whether its forerunner was stored when it was sent
+
+
+class ProducerCore:
+    """What a producer holds, and what it should do next."""
+
+    def __init__(
+        self,
+        producer_id: str,
+        *,
+        epoch: int = 0,
+        auto_claim: bool = False,
+        max_batch_bytes: int = MAX_BATCH_BYTES,
+        linger_s: float = 0.005,
+        max_in_flight: int = 5,
+    ) -> None:
+        _check(producer_id, epoch, max_batch_bytes, linger_s, max_in_flight)
+        self.id = producer_id
+        self.epoch = epoch
+        self.next_seq = 0
+        self.last_offset: str | None = None
+        self.duplicates = 0
+        self.failure: errors.MillstreamError | None = None
+        self.close_result: CloseResult | None = None
+        self.linger_s = linger_s
+        self._auto_claim = auto_claim
+        self._max_batch_bytes = max_batch_bytes
+        self._max_in_flight = max_in_flight
+        self._open: Batch | None = None
+        self._open_since = 0.0
+        self._sealed: deque[Batch] = deque()
+        self._in_flight: dict[int, Batch] = {}
+        self._parked: dict[int, Batch] = {}
+        self._claim: int | None = None
+        self._epoch_open = False
+        self._closing: Batch | None = None
+        self._backlog_bytes = 0
+
+    # -- What is there ---------------------------------------------------------------------------
+
+    @property
+    def pending_count(self) -> int:
+        """Count the messages that are not on their way."""
+        waiting = sum(len(batch.messages) for batch in (*self._sealed, *self._parked.values()))
+        return waiting + (len(self._open.messages) if self._open is not None else 0)
+
+    @property
+    def in_flight_count(self) -> int:
+        """Count the batches that are on their way."""
+        return len(self._in_flight)
+
+    @property
+    def is_settled(self) -> bool:
+        """Tell whether everything is stored, or nothing more will be."""
+        if self.failure is not None:
+            return not self._in_flight
+        return self._open is None and not self._sealed and not self._in_flight and not self._parked
+
+    @property
+    def is_full(self) -> bool:
+        """Tell whether more is waiting than is good."""
+        return self._backlog_bytes > BACKLOG_BATCHES * self._max_batch_bytes
+
+    @property
+    def due_at(self) -> float | None:
+        """Say when the open batch has lingered enough."""
+        return self._open_since + self.linger_s if self._open is not None else None
+
+    def closed(self) -> CloseResult:
+        """Give what closing the stream gave."""
+        assert self.close_result is not None
+        return self.close_result
+
+    # -- What the user does ------------------------------------------------------------------------
+
+    def add(self, message: bytes, now: float) -> bool:
+        """Take a message; true when there is something new to do: a timer to set, a batch to send."""
+        batch = self._open
+        size = len(message) + 1
+        news = False
+        if batch is not None and batch.size + size > self._max_batch_bytes:
+            self.seal()
+            batch, news = None, True
+        if batch is None:
+            batch = self._open = Batch()
+            self._open_since = now
+            news = True
+        batch.messages.append(message)
+        batch.size += size
+        self._backlog_bytes += size
+        return news
+
+    def seal(self) -> None:
+        """End the open batch: it goes as soon as it can."""
+        if self._open is not None:
+            self._sealed.append(self._open)
+            self._open = None
+
+    def begin_close(self, final: bytes | None) -> None:
+        """Let a closing append follow everything else; once begun, it is the same one when repeated."""
+        self.seal()
+        if self._closing is None:
+            self._closing = Batch(closes=True)
+            if final is not None:
+                self._closing.messages.append(final)
+            self._sealed.append(self._closing)
+        elif self.failure is not None and self._closing not in self._sealed:
+            self.failure = None
+            self._sealed.append(self._closing)
+
+    def restart(self) -> None:
+        """Begin a new epoch. What a failed one could not store is given up."""
+        self._open = None
+        self._sealed.clear()
+        self._parked.clear()
+        self._backlog_bytes = 0
+        failure = self.failure
+        self._closing = self._claim = self.failure = None
+        fenced_by = failure.current_epoch if isinstance(failure, errors.StaleEpochError) else 0
+        self._enter(max(self.epoch, fenced_by) + 1)
+
+    # -- What is sent, and what comes back -----------------------------------------------------------
+
+    def ready(self) -> Iterator[Batch]:
+        """Give the batches that go now, numbered."""
+        while self._sealed and self.failure is None and self._claim is None:
+            if len(self._in_flight) >= (self._max_in_flight if self._epoch_open else 1):
+                return
+            batch = self._sealed[0]
+            forerunner = (self.next_seq if batch.seq < 0 else batch.seq) - 1
+            if self._parked and self._is_outstanding(forerunner):
+                return  # it would only be refused
+            if batch.closes and self._in_flight:
+                return  # a repeated append must not find the stream closed
+            self._sealed.popleft()
+            if batch.seq < 0:
+                batch.seq = self.next_seq
+                self.next_seq += 1
+            batch.follows_stored = not self._is_outstanding(batch.seq - 1)
+            self._in_flight[batch.seq] = batch
+            yield batch
+
+    def stamp(self, batch: Batch) -> ProducerStamp:
+        """Give what makes a batch recognisable."""
+        return ProducerStamp(self.id, self.epoch, batch.seq)
+
+    def stored(self, batch: Batch, result: AppendResult) -> None:
+        """Take the news that a batch is in the stream."""
+        del self._in_flight[batch.seq]
+        self._backlog_bytes -= batch.size
+        self._epoch_open = True
+        self.duplicates += result.duplicate
+        if self.last_offset is None or result.next_offset > self.last_offset:
+            self.last_offset = result.next_offset
+        if batch.closes:
+            self.close_result = CloseResult(result.next_offset)
+        follower = self._parked.pop(batch.seq + 1, None)
+        if follower is not None:
+            self._sealed.appendleft(follower)
+        self._finish_claim()
+
+    def refused(self, batch: Batch, error: errors.MillstreamError) -> errors.MillstreamError | None:
+        """Take the news that a batch is not in the stream; give the failure that this is, if it is one."""
+        del self._in_flight[batch.seq]
+        if (
+            isinstance(error, errors.StaleEpochError)
+            and self._auto_claim
+            and error.current_epoch >= self.epoch
+        ):
+            self._claim = max(self._claim or 0, error.current_epoch + 1)
+            self._parked[batch.seq] = batch
+            self._finish_claim()
+            return None
+        if isinstance(error, errors.SequenceGapError) and not batch.follows_stored:
+            if self._is_outstanding(batch.seq - 1) or self._claim is not None:
+                self._parked[batch.seq] = batch
+            else:
+                self._sealed.appendleft(batch)
+            self._finish_claim()
+            return None
+        is_first = self.failure is None
+        self.failure = self.failure or error
+        return error if is_first else None
+
+    def _is_outstanding(self, seq: int) -> bool:
+        if seq < 0:
+            return False  # nothing comes before the first
+        return (
+            seq in self._in_flight or seq in self._parked or any(batch.seq == seq for batch in self._sealed)
+        )
+
+    def _finish_claim(self) -> None:
+        """Renumber what is not stored, once nothing of the old epoch is on its way."""
+        if self._claim is None or self._in_flight:
+            return
+        numbered = [batch for batch in self._sealed if batch.seq >= 0]
+        unnumbered = [batch for batch in self._sealed if batch.seq < 0]
+        old = sorted([*numbered, *self._parked.values()], key=lambda batch: batch.seq)
+        self._parked.clear()
+        self._sealed = deque([*old, *unnumbered])
+        for batch in old:
+            batch.seq = -1
+        epoch, self._claim = self._claim, None
+        self._enter(epoch)
+
+    def _enter(self, epoch: int) -> None:
+        self.epoch = epoch
+        self.next_seq = 0
+        self._epoch_open = False
+
+
+def body_of(batch: Batch, *, as_json: bool) -> bytes:
+    """Write a batch as a request body."""
+    return bodies.join(batch.messages, as_json=as_json) if batch.messages else b""
+
+
+def _check(producer_id: str, epoch: int, max_batch_bytes: int, linger_s: float, max_in_flight: int) -> None:
+    if not producer_id:
+        raise ValueError("producer_id must not be empty")
+    if not 0 <= epoch <= MAX_SAFE_INTEGER:
+        raise ValueError(f"epoch must be from 0 to {MAX_SAFE_INTEGER}, not {epoch}")
+    if max_batch_bytes < 1:
+        raise ValueError(f"max_batch_bytes must be at least 1, not {max_batch_bytes}")
+    if linger_s < 0:
+        raise ValueError(f"linger_ms must not be negative, not {linger_s * 1000:g}")
+    if max_in_flight < 1:
+        raise ValueError(f"max_in_flight must be at least 1, not {max_in_flight}")

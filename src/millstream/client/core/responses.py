@@ -1,0 +1,105 @@
+"""Responses: what both shells' `StreamResponse` have in common.
+
+A response is read once, in one way. Its position moves when a piece reaches the user.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+
+from millstream.client.core import bodies
+from millstream.client.core.errors import AlreadyConsumedError
+from millstream.client.core.exchanges import Piece
+from millstream.client.core.models import ByteChunk, JsonBatch, Live, TextChunk
+from millstream.client.core.reading import Reader
+
+M = TypeVar("M")
+
+
+class ResponseView:
+    """Where a reading is, and what the server said last."""
+
+    def __init__(self, url: str, reader: Reader) -> None:
+        self.url = url
+        self._reader = reader
+        self._consumed_by: str | None = None
+
+    @property
+    def content_type(self) -> str | None:
+        """The stream's content type; unknown when only server-sent events were seen."""
+        return self._reader.content_type
+
+    @property
+    def live(self) -> Live:
+        """How this response goes on after catching up."""
+        return self._reader.live
+
+    @property
+    def start_offset(self) -> str:
+        """Where the reading began."""
+        return self._reader.start_offset
+
+    @property
+    def offset(self) -> str:
+        """Where to resume: after the last batch or chunk that was delivered."""
+        return self._reader.offset
+
+    @property
+    def cursor(self) -> str | None:
+        """What to echo to a cache between here and the server; the client does it by itself."""
+        return self._reader.cursor
+
+    @property
+    def up_to_date(self) -> bool:
+        """Whether everything that the stream held was delivered."""
+        return self._reader.up_to_date
+
+    @property
+    def stream_closed(self) -> bool:
+        """Whether the end was reached: everything was delivered and nothing will follow."""
+        return self._reader.stream_closed
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """The headers of the last answer, names in lower case."""
+        return {
+            name.decode("latin-1"): value.decode("latin-1") for name, value in self._reader.headers.items()
+        }
+
+    @property
+    def status(self) -> int:
+        """The status of the last answer."""
+        return self._reader.status
+
+    def _consume(self, method: str) -> None:
+        if self._consumed_by is not None:
+            raise AlreadyConsumedError(
+                f"{method} came after {self._consumed_by}; open another response to read again", url=self.url
+            )
+        self._consumed_by = method
+
+    def _json_batch(self, piece: Piece) -> JsonBatch[Any]:
+        parts = [bodies.from_json(part, self.url) for part in piece.parts]
+        items = parts[0] if len(parts) == 1 else [item for part in parts for item in part]
+        return JsonBatch(items, piece.offset, piece.up_to_date, piece.cursor, piece.stream_closed)
+
+
+def byte_chunk(piece: Piece) -> ByteChunk:
+    """Show a piece as bytes."""
+    return ByteChunk(piece.data, piece.offset, piece.up_to_date, piece.cursor, piece.stream_closed)
+
+
+def text_chunks() -> Callable[[Piece], TextChunk]:
+    """Show pieces as text; a character that is cut by a piece's end comes with the next."""
+    decoder = bodies.TextDecoder()
+
+    def show(piece: Piece) -> TextChunk:
+        text = decoder.feed(piece.data, final=piece.stream_closed)
+        return TextChunk(text, piece.offset, piece.up_to_date, piece.cursor, piece.stream_closed)
+
+    return show
+
+
+def flatten(batches: Iterator[JsonBatch[M]]) -> Iterator[M]:
+    """Give the messages of batches one by one."""
+    for batch in batches:
+        yield from batch.items

@@ -1,0 +1,183 @@
+"""Writing: create, append, close, fork, describe and delete, as plans.
+
+Each function asks one thing and gives what the answer means, or raises the refusal that it is.
+What may be repeated safely: everything but an append without a producer's stamp.
+
+PROTOCOL.md 4.1, 4.2, 5.1 to 5.5.
+"""
+
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from millstream.client.core import bodies, errors
+from millstream.client.core.endpoints import Ask, Endpoint
+from millstream.client.core.exchanges import Plan, Terms, exchange, flag, next_offset, number, refusal, text
+from millstream.client.core.models import AppendResult, CloseResult, HeadResult, ProducerStamp
+from millstream.client.core.retry import Attempts
+from millstream.client.core.transport import Answer, Headers
+from millstream.protocol import headers
+from millstream.protocol.content import DEFAULT_TYPE
+
+_TRUE = b"true"
+
+
+def create(
+    endpoint: Endpoint,
+    terms: Terms,
+    *,
+    content_type: str | None = None,
+    ttl_seconds: int | None = None,
+    expires_at: str | None = None,
+    retain_bytes: int | None = None,
+    retain_seconds: int | None = None,
+    body: Any = None,
+    closed: bool = False,
+    forked_from: str | None = None,
+    fork_offset: str | None = None,
+    fork_sub_offset: int | None = None,
+) -> Plan[HeadResult]:
+    """Create a stream, or find it there with the same configuration."""
+    fields: Headers = {}
+    if content_type is not None:
+        fields[headers.CONTENT_TYPE] = content_type.encode("latin-1")
+    if ttl_seconds is not None:
+        fields[headers.STREAM_TTL] = b"%d" % ttl_seconds
+    if expires_at is not None:
+        fields[headers.STREAM_EXPIRES_AT] = expires_at.encode("latin-1")
+    if retain_bytes is not None:
+        fields[headers.STREAM_RETAIN_BYTES] = b"%d" % retain_bytes
+    if retain_seconds is not None:
+        fields[headers.STREAM_RETAIN_SECONDS] = b"%d" % retain_seconds
+    if closed:
+        fields[headers.STREAM_CLOSED] = _TRUE
+    if forked_from is not None:
+        fields[headers.STREAM_FORKED_FROM] = urlsplit(forked_from).path.encode("latin-1")
+    if fork_offset is not None:
+        fields[headers.STREAM_FORK_OFFSET] = fork_offset.encode("latin-1")
+    if fork_sub_offset is not None:
+        fields[headers.STREAM_FORK_SUB_OFFSET] = b"%d" % fork_sub_offset
+    content = bodies.content(body, as_json=bodies.is_json(content_type)) if body is not None else b""
+    ask = Ask(b"PUT", fields, body=content, timeout_s=terms.timeout_s)
+    answer = yield from exchange(endpoint, ask, terms, safe=True)
+    if answer.status not in (200, 201):
+        raise refusal(endpoint, ask, answer, terms)
+    default = None if forked_from is not None else DEFAULT_TYPE.decode()
+    return HeadResult(
+        content_type=text(answer, headers.CONTENT_TYPE) or content_type or default,
+        offset=text(answer, headers.STREAM_NEXT_OFFSET),
+        ttl_seconds=ttl_seconds,
+        expires_at=expires_at,
+        retain_bytes=retain_bytes,
+        retain_seconds=retain_seconds,
+        stream_closed=flag(answer, headers.STREAM_CLOSED),
+    )
+
+
+def head(endpoint: Endpoint, terms: Terms) -> Plan[HeadResult]:
+    """Describe a stream without reading it."""
+    ask = Ask(b"HEAD", timeout_s=terms.timeout_s)
+    answer = yield from exchange(endpoint, ask, terms, safe=True)
+    if answer.status != 200:
+        raise refusal(endpoint, ask, answer, terms)
+    return HeadResult(
+        content_type=text(answer, headers.CONTENT_TYPE),
+        offset=text(answer, headers.STREAM_NEXT_OFFSET),
+        etag=text(answer, b"etag"),
+        cache_control=text(answer, b"cache-control"),
+        ttl_seconds=_given_number(endpoint, answer, headers.STREAM_TTL),
+        expires_at=text(answer, headers.STREAM_EXPIRES_AT),
+        retain_bytes=_given_number(endpoint, answer, headers.STREAM_RETAIN_BYTES),
+        retain_seconds=_given_number(endpoint, answer, headers.STREAM_RETAIN_SECONDS),
+        earliest_offset=text(answer, headers.STREAM_EARLIEST_OFFSET),
+        stream_closed=flag(answer, headers.STREAM_CLOSED),
+        extensions=_extensions(answer),
+    )
+
+
+def _given_number(endpoint: Endpoint, answer: Answer, name: bytes) -> int | None:
+    return number(answer.headers, name, endpoint.url) if name in answer.headers else None
+
+
+def _extensions(answer: Answer) -> tuple[str, ...]:
+    named = text(answer, headers.MILLSTREAM_EXTENSIONS) or ""
+    return tuple(name.strip() for name in named.split(",") if name.strip())
+
+
+def delete(endpoint: Endpoint, terms: Terms) -> Plan[None]:
+    """Delete a stream. A repeated request that finds nothing has done its work before."""
+    ask = Ask(b"DELETE", timeout_s=terms.timeout_s)
+    attempts = Attempts(terms.retry, terms.chance)
+    answer = yield from exchange(endpoint, ask, terms, safe=True, attempts=attempts)
+    if answer.status in (200, 202, 204) or (answer.status in (404, 410) and attempts.failures):
+        return
+    raise refusal(endpoint, ask, answer, terms)
+
+
+def append_ask(
+    body: bytes,
+    terms: Terms,
+    content_type: bytes,
+    *,
+    seq: str | None = None,
+    stamp: ProducerStamp | None = None,
+    closes: bool = False,
+) -> Ask:
+    """Write down an append, one that closes the stream if it should."""
+    fields: Headers = {headers.CONTENT_TYPE: content_type} if body else {}
+    if seq is not None:
+        fields[headers.STREAM_SEQ] = seq.encode("latin-1")
+    if closes:
+        fields[headers.STREAM_CLOSED] = _TRUE
+    if stamp is not None:
+        fields[headers.PRODUCER_ID] = stamp.id.encode("latin-1")
+        fields[headers.PRODUCER_EPOCH] = b"%d" % stamp.epoch
+        fields[headers.PRODUCER_SEQ] = b"%d" % stamp.seq
+    return Ask(b"POST", fields, body=body, timeout_s=terms.timeout_s)
+
+
+def append(endpoint: Endpoint, terms: Terms, ask: Ask) -> Plan[AppendResult]:
+    """Append; safe to repeat only with a producer's stamp."""
+    stamped = headers.PRODUCER_ID in ask.headers
+    answer = yield from exchange(endpoint, ask, terms, safe=stamped)
+    if stamped and answer.status == 204 and headers.STREAM_NEXT_OFFSET not in answer.headers:
+        # The reference server does not say where a stream ends when an append is a duplicate.
+        found = yield from head(endpoint, terms)
+        return AppendResult(found.offset or "", found.stream_closed, duplicate=True)
+    return appended(endpoint, terms, ask, answer)
+
+
+def appended(endpoint: Endpoint, terms: Terms, ask: Ask, answer: Answer) -> AppendResult:
+    """Say what the answer to an append means."""
+    if answer.status not in (200, 204):
+        raise refusal(endpoint, ask, answer, terms)
+    return AppendResult(
+        next_offset(answer, endpoint.url),
+        flag(answer, headers.STREAM_CLOSED),
+        answer.status == 204 and headers.PRODUCER_ID in ask.headers and bool(ask.body),
+    )
+
+
+def close(endpoint: Endpoint, terms: Terms, body: bytes, content_type: bytes) -> Plan[CloseResult]:
+    """Close a stream; with a last message this is an append, and as doubtful to repeat as one."""
+    ask = append_ask(body, terms, content_type, closes=True)
+    answer = yield from exchange(endpoint, ask, terms, safe=not body)
+    result = appended(endpoint, terms, ask, answer)
+    if not result.stream_closed:
+        raise errors.ParseError("The server did not confirm that the stream is closed", url=endpoint.url)
+    return CloseResult(result.next_offset)
+
+
+def content_type_of(endpoint: Endpoint, terms: Terms) -> Plan[str]:
+    """Find out a stream's content type."""
+    found = yield from head(endpoint, terms)
+    return found.content_type or DEFAULT_TYPE.decode()
+
+
+def fork_url(source: str, target: str) -> str:
+    """Give the URL of a fork: an absolute one as it is, a path on the source's server."""
+    parts = urlsplit(target)
+    if parts.scheme:
+        return target
+    if not target.startswith("/"):
+        raise ValueError(f"a fork is named by a URL or an absolute path, not {unquote(target)!r}")
+    return urlsplit(source)._replace(path=parts.path, query=parts.query, fragment="").geturl()

@@ -1,0 +1,323 @@
+"""HTTP over asyncio: the transport of the async shell.
+
+Each event loop has its own connections. They are closed with it: an asynchronous generator waits
+for the loop's end, because that is what `asyncio.run` winds up before it closes the loop.
+"""
+
+import asyncio
+import contextlib
+import ssl
+import time
+import weakref
+from collections.abc import AsyncGenerator
+from typing import Final
+
+from millstream.client.core.transport import Answer, Origin, Request, Scope, broken, not_connected
+from millstream.client.http.http1 import Incoming, ProtocolError, default_tls, locate, render
+from millstream.client.http.sync_sockets import IDLE_S
+
+HIGH_WATER_BYTES: Final = 1024 * 1024
+"""Stop receiving when this much of a body waits to be read."""
+
+
+class Connection(asyncio.Protocol):
+    """One connection, and at most one request on it."""
+
+    def __init__(self, origin: Origin) -> None:
+        self.origin = origin
+        self.idle_since = 0.0
+        self._transport: asyncio.Transport | None = None
+        self._incoming: Incoming | None = None
+        self._pieces: list[bytes] = []
+        self._waiting_bytes = 0
+        self._paused = False
+        self._streams = False
+        self._error: Exception | None = None
+        self._lost = False
+        self._waiter: asyncio.Future[None] | None = None
+
+    # -- Called by the loop ----------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Take the connection."""
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        """Take bytes."""
+        incoming = self._incoming
+        if incoming is None or incoming.complete:
+            self.abort()  # nobody asked
+            return
+        try:
+            piece = incoming.feed(data)
+        except ProtocolError as error:
+            self._error = error
+        else:
+            if piece:
+                self._pieces.append(piece)
+                self._waiting_bytes += len(piece)
+        if incoming.complete or self._error is not None or self._streams:
+            self._wake()
+        if self._streams and self._waiting_bytes > HIGH_WATER_BYTES and not self._paused:
+            assert self._transport is not None
+            self._transport.pause_reading()
+            self._paused = True
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Take the connection's end."""
+        self._lost = True
+        incoming = self._incoming
+        if incoming is not None and not incoming.complete and self._error is None:
+            try:
+                incoming.end()
+            except ProtocolError as error:
+                self._error = exc or error
+        self._wake()
+
+    # -- Called by the client --------------------------------------------------------------------
+
+    @property
+    def reusable(self) -> bool:
+        """Tell whether another request may follow on this connection."""
+        incoming = self._incoming
+        return (
+            not self._lost
+            and not self._paused
+            and incoming is not None
+            and incoming.complete
+            and incoming.keeps_alive
+            and self._transport is not None
+            and not self._transport.is_closing()
+        )
+
+    def start(self, request: Request, host: bytes, target: bytes, *, streams: bool) -> Incoming:
+        """Write a request."""
+        assert self._transport is not None
+        rendered = render(request, host, target)
+        self._incoming = Incoming(request.method)
+        self._pieces.clear()
+        self._waiting_bytes = 0
+        self._streams = streams
+        self._transport.writelines(rendered)
+        return self._incoming
+
+    async def changed(self, timeout_s: float) -> None:
+        """Wait until the answer is complete; for a streamed one, until there is more of it."""
+        if self._error is None and not self._lost:
+            loop = asyncio.get_running_loop()
+            self._waiter = loop.create_future()
+            timer = loop.call_later(timeout_s, self._time_out)
+            try:
+                await self._waiter
+            finally:
+                timer.cancel()
+                self._waiter = None
+        if self._error is not None:
+            raise self._error
+
+    def take(self) -> bytes:
+        """Give what has arrived of the body."""
+        piece = b"".join(self._pieces) if len(self._pieces) != 1 else self._pieces[0]
+        self._pieces.clear()
+        self._waiting_bytes = 0
+        if self._paused and not self._lost:
+            assert self._transport is not None
+            self._transport.resume_reading()
+            self._paused = False
+        return piece
+
+    def abort(self) -> None:
+        """Break the connection; whoever waits on it wakes up."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    def _time_out(self) -> None:
+        self._error = TimeoutError()
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+
+class HttpClient:
+    """Connections for streams, reused, on the event loop that uses them.
+
+    Streams of a loop share one by default. Make your own for other TLS settings or to close its
+    connections at a time of your choice, and pass it as `client`.
+
+    >>> async def describe():
+    ...     async with HttpClient(connect_timeout_s=2) as client:
+    ...         return await DurableStream.head(url, client=client)
+    >>> asyncio.run(describe()).content_type
+    'application/json'
+    """
+
+    def __init__(self, *, tls: ssl.SSLContext | None = None, connect_timeout_s: float = 10.0) -> None:
+        self._tls = tls
+        self._connect_timeout_s = connect_timeout_s
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._idle: dict[Origin, list[Connection]] = {}
+        self._until_loop_ends: AsyncGenerator[None, None] | None = None
+
+    async def send(self, request: Request, scope: Scope | None = None) -> Answer:
+        """Send a request and give its whole answer."""
+        connection, incoming = await self._begin(request, scope, streams=False)
+        try:
+            while not incoming.complete:
+                await connection.changed(request.timeout_s)
+            return Answer(incoming.status, incoming.headers, connection.take())
+        except (OSError, ProtocolError) as error:
+            raise broken(request, error) from None
+        finally:
+            self._release(connection, scope)
+
+    async def open(self, request: Request, scope: Scope | None = None) -> "SocketDownload":
+        """Send a request and give its answer once the headers are here."""
+        connection, incoming = await self._begin(request, scope, streams=True)
+        try:
+            while not incoming.has_head:
+                await connection.changed(request.timeout_s)
+        except BaseException as error:
+            self._release(connection, scope)
+            if isinstance(error, OSError | ProtocolError):
+                raise broken(request, error) from None
+            raise
+        return SocketDownload(self, connection, incoming, request, scope)
+
+    async def close(self) -> None:
+        """Close the connections that are idle; the client can still be used."""
+        self._drop()
+        if self._until_loop_ends is not None:
+            waiting, self._until_loop_ends = self._until_loop_ends, None
+            await waiting.aclose()
+
+    async def __aenter__(self) -> "HttpClient":
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def _begin(
+        self, request: Request, scope: Scope | None, *, streams: bool
+    ) -> tuple[Connection, Incoming]:
+        origin, host, target = locate(request.url)
+        loop = asyncio.get_running_loop()
+        if self._loop is not loop:
+            await self._move_to(loop)
+        connection = self._take(origin) or await self._connect(loop, origin, request)
+        try:
+            if scope is not None:
+                scope.holds(connection.abort)
+            return connection, connection.start(request, host, target, streams=streams)
+        except BaseException:
+            self._release(connection, scope)
+            raise
+
+    async def _move_to(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._idle.clear()  # connections of another loop end with it
+        self._loop = loop
+        self._until_loop_ends = _at_loop_end(weakref.ref(self))
+        await anext(self._until_loop_ends)
+
+    def _take(self, origin: Origin) -> Connection | None:
+        idle = self._idle.get(origin, [])
+        while idle:
+            connection = idle.pop()
+            if connection.reusable and time.monotonic() - connection.idle_since < IDLE_S:
+                return connection
+            connection.abort()
+        return None
+
+    async def _connect(self, loop: asyncio.AbstractEventLoop, origin: Origin, request: Request) -> Connection:
+        tls = (self._tls or default_tls()) if origin.tls else None
+        try:
+            async with asyncio.timeout(self._connect_timeout_s):
+                _, connection = await loop.create_connection(
+                    lambda: Connection(origin), origin.host, origin.port, ssl=tls
+                )
+        except OSError as error:
+            raise not_connected(request, origin, error) from None
+        return connection
+
+    def _release(self, connection: Connection, scope: Scope | None) -> None:
+        if scope is not None:
+            scope.holds(None)
+        if not connection.reusable or (scope is not None and scope.cancelled.is_set()):
+            connection.abort()
+            return
+        connection.idle_since = time.monotonic()
+        self._idle.setdefault(connection.origin, []).append(connection)
+
+    def _drop(self) -> None:
+        for connections in self._idle.values():
+            for connection in connections:
+                connection.abort()
+        self._idle.clear()
+
+
+async def _at_loop_end(client: "weakref.ref[HttpClient]") -> AsyncGenerator[None, None]:
+    try:
+        yield
+    finally:
+        found = client()
+        if found is not None:
+            found._drop()
+        await asyncio.sleep(0)  # the loop closes sockets in its next round
+
+
+class SocketDownload:
+    """An answer whose body arrives piece by piece."""
+
+    def __init__(
+        self,
+        client: HttpClient,
+        connection: Connection,
+        incoming: Incoming,
+        request: Request,
+        scope: Scope | None,
+    ) -> None:
+        self._client = client
+        self._connection: Connection | None = connection
+        self._incoming = incoming
+        self._request = request
+        self._scope = scope
+
+    @property
+    def answer(self) -> Answer:
+        """Give the answer's status and headers."""
+        return self._incoming.answer
+
+    async def read(self) -> bytes:
+        """Give the next bytes of the body, none at its end."""
+        connection = self._connection
+        if connection is None:
+            return b""
+        piece = connection.take()
+        try:
+            while not piece and not self._incoming.complete:
+                await connection.changed(self._request.timeout_s)
+                piece = connection.take()
+        except (OSError, ProtocolError) as error:
+            raise broken(self._request, error) from None
+        return piece
+
+    def close(self) -> None:
+        """Let go of the connection, wherever the body is."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with contextlib.suppress(RuntimeError):  # the loop is closed, and the socket with it
+                self._client._release(connection, self._scope)
+
+
+_shared: "weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, HttpClient]" = weakref.WeakKeyDictionary()
+
+
+def shared_client() -> HttpClient:
+    """Give the running loop's own client."""
+    loop = asyncio.get_running_loop()
+    client = _shared.get(loop)
+    if client is None:
+        client = _shared[loop] = HttpClient()
+    return client

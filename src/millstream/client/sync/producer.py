@@ -1,0 +1,264 @@
+"""The sync producer: the same engine as the async one, on a loop in a thread of its own."""
+
+import asyncio
+import os
+import threading
+import time
+import warnings
+from collections.abc import Callable, Coroutine
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from millstream.client.aio.pumping import Pump
+from millstream.client.core import bodies
+from millstream.client.core.errors import ProducerStoppedError
+from millstream.client.core.exchanges import Terms
+from millstream.client.core.models import CloseResult
+from millstream.client.core.producing import MAX_BATCH_BYTES, ProducerCore
+from millstream.client.core.retry import DEFAULT, Retry
+from millstream.client.core.transport import Answer, AsyncDownload, AsyncTransport, Request, Scope, Transport
+from millstream.client.http import aio_sockets
+from millstream.client.http.sync_sockets import HttpClient
+from millstream.client.sync.streams import DurableStream
+
+R = TypeVar("R")
+
+
+class IdempotentProducer:
+    """Appends that are stored exactly once and in order, many at a time.
+
+    `append` returns at once; `flush` waits until everything is stored. A failure is told to
+    `on_error` (in the producer's thread), and raised by whatever is called next. As a context manager
+    it detaches at the end. Threads may share one. A process that forks may not use its parent's.
+
+    >>> with IdempotentProducer(log, "job-17") as producer:
+    ...     producer.append({"line": "Starting"})
+    >>> producer.epoch, producer.next_seq, producer.pending_count
+    (0, 1, 0)
+    """
+
+    def __init__(
+        self,
+        stream: DurableStream,
+        producer_id: str,
+        *,
+        epoch: int = 0,
+        auto_claim: bool = False,
+        max_batch_bytes: int = MAX_BATCH_BYTES,
+        linger_ms: float = 5,
+        max_in_flight: int = 5,
+        on_error: Callable[[Exception], None] | None = None,
+        retry: Retry | None = DEFAULT,
+    ) -> None:
+        self._stream = stream
+        self._core = ProducerCore(
+            producer_id,
+            epoch=epoch,
+            auto_claim=auto_claim,
+            max_batch_bytes=max_batch_bytes,
+            linger_s=linger_ms / 1000,
+            max_in_flight=max_in_flight,
+        )
+        transport = _for_loops(stream._transport)
+        terms = Terms(retry, stream._terms.timeout_s)
+        self._pump = Pump(self._core, stream._endpoint, terms, transport, on_error)
+        self._process = os.getpid()
+        self._starting = threading.Lock()
+        self._worker: _Worker | None = None
+        self._stopped: str | None = None
+
+    @property
+    def epoch(self) -> int:
+        """The epoch that appends are made in."""
+        return self._core.epoch
+
+    @property
+    def next_seq(self) -> int:
+        """The number of the next batch."""
+        return self._core.next_seq
+
+    @property
+    def pending_count(self) -> int:
+        """How many messages are not on their way yet."""
+        with self._pump.lock:
+            return self._core.pending_count
+
+    @property
+    def in_flight_count(self) -> int:
+        """How many batches are on their way."""
+        return self._core.in_flight_count
+
+    @property
+    def last_offset(self) -> str | None:
+        """Where the stream ended after the last batch that was stored."""
+        return self._core.last_offset
+
+    @property
+    def duplicate_count(self) -> int:
+        """How many batches turned out to have been stored before."""
+        return self._core.duplicates
+
+    def append(self, data: Any) -> None:
+        """Hand over one message; waits only when far too much is waiting already."""
+        worker = self._worker or self._start()
+        pump = self._pump
+        if self._process != os.getpid():
+            self._check()
+        if pump.add(bodies.message(data, as_json=pump.as_json), time.monotonic()):
+            worker.loop.call_soon_threadsafe(pump.turn)
+            if self._core.is_full:
+                with pump.drained:
+                    pump.drained.wait_for(lambda: not self._core.is_full or self._core.failure is not None)
+
+    def flush(self) -> None:
+        """Wait until every message is stored; raises what prevents it."""
+        self._check()
+        if self._worker is not None:
+            self._worker.run(self._pump.settle())
+
+    def close(self, final: Any = None) -> CloseResult:
+        """Store everything, then a last message if there is one, and close the stream.
+
+        Safe to repeat, also after an error and with a last message: the same one is stored once.
+        """
+        if self._core.close_result is not None:
+            return self._core.close_result
+        worker = self._worker or self._start()
+        message = bodies.message(final, as_json=self._pump.as_json) if final is not None else None
+        if self._core.failure is None:
+            worker.run(self._pump.settle())
+        with self._pump.lock:
+            self._core.begin_close(message)
+        worker.run(self._pump.settle())
+        self._stop("closed")
+        return self._core.closed()
+
+    def detach(self) -> None:
+        """Store everything and stop, leaving the stream open. May be repeated."""
+        if self._stopped is not None:
+            return
+        try:
+            self.flush()
+        finally:
+            self._stop("detached")
+
+    def restart(self) -> None:
+        """Begin a new epoch: after a failure, or to fence an older session. May follow `detach`."""
+        if self._core.close_result is not None or self._process != os.getpid():
+            self._check()
+        if self._worker is not None:
+            if self._core.failure is None:
+                self._worker.run(self._pump.settle())
+            self._worker.run(self._pump.stop())
+        with self._pump.lock:
+            self._core.restart()
+        self._stopped = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if kind is None:
+            self.detach()
+        else:
+            self._stop("detached")
+
+    def __del__(self) -> None:
+        worker: _Worker | None = getattr(self, "_worker", None)
+        if worker is None or self._process != os.getpid():
+            return
+        worker.stop()
+        if self._core.pending_count and self._core.failure is None:
+            warnings.warn(
+                f"a producer of {self._stream.url} was lost with messages in it", ResourceWarning, 2
+            )
+
+    def _check(self) -> None:
+        if self._process != os.getpid():
+            raise ProducerStoppedError(
+                "This producer belongs to the process that forked; make one with another id or epoch",
+                url=self._stream.url,
+            )
+        if self._stopped is not None:
+            raise ProducerStoppedError(f"The producer was {self._stopped}", url=self._stream.url)
+
+    def _start(self) -> "_Worker":
+        self._check()
+        with self._starting:
+            if self._worker is None:
+                self._pump.as_json = self._stream._knows_json()
+                self._pump.content_type = (self._stream.content_type or "").encode("latin-1")
+                self._worker = _Worker()
+            return self._worker
+
+    def _stop(self, how: str) -> None:
+        self._stopped = self._stopped or how
+        worker, self._worker = self._worker, None
+        if worker is not None:
+            worker.run(self._pump.stop())
+            worker.stop()
+            worker.join()
+
+
+class _Worker:
+    """A thread with an event loop."""
+
+    def __init__(self) -> None:
+        self.loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(
+            target=_serve, args=(self.loop,), name="millstream-producer", daemon=True
+        )
+        self._thread.start()
+
+    def run(self, work: Coroutine[Any, Any, R]) -> R:
+        """Run a coroutine on the loop, and wait for it."""
+        return asyncio.run_coroutine_threadsafe(work, self.loop).result()
+
+    def stop(self) -> None:
+        """End the loop; what it still does is cancelled."""
+        self.loop.call_soon_threadsafe(self.loop.stop)
+
+    def join(self) -> None:
+        """Wait for the thread's end."""
+        self._thread.join()
+
+
+def _serve(loop: asyncio.AbstractEventLoop) -> None:
+    asyncio.set_event_loop(loop)
+    try:
+        loop.run_forever()
+        left = asyncio.all_tasks(loop)
+        for task in left:
+            task.cancel()
+        loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
+        loop.run_until_complete(loop.shutdown_asyncgens())
+    finally:
+        asyncio.set_event_loop(None)
+        loop.close()
+
+
+def _for_loops(transport: Transport) -> AsyncTransport:
+    """Give a transport for the producer's loop that is like the stream's."""
+    if isinstance(transport, HttpClient):
+        return aio_sockets.HttpClient(tls=transport._tls, connect_timeout_s=transport._connect_timeout_s)
+    return _Threaded(transport)
+
+
+class _Threaded:
+    """A transport that blocks, used from a loop."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+    async def send(self, request: Request, scope: Scope | None = None) -> Answer:
+        """Send a request and give its whole answer."""
+        return await asyncio.to_thread(self._transport.send, request, scope)
+
+    async def open(self, request: Request, scope: Scope | None = None) -> AsyncDownload:
+        """Producers do not read."""
+        raise NotImplementedError

@@ -1,0 +1,135 @@
+"""Authorization: may this request do this to that stream?
+
+Without keys a server is open, which is only for loopback: `check_exposure` refuses anything else. With
+keys, every request carries a token, as `Authorization: Bearer`, and each route asks for what it needs:
+
+        GET, HEAD          read      of the stream
+        PUT                write     of the stream, and read of the source that it forks
+        POST, DELETE       write     of the stream
+        listing            read      names that may not be read are left out
+
+GET and HEAD of a stream may carry AnyCable's credentials instead, see `anycable.authorization`.
+OPTIONS asks for nothing: browsers send it without credentials.
+"""
+
+import ipaddress
+import logging
+from collections import OrderedDict
+from pathlib import Path
+
+from millstream.protocol import caching
+from millstream.protocol.replies import Reply, problem
+from millstream.server.access.challenges import unauthorized
+from millstream.server.access.grants import Action, Grant
+from millstream.server.access.tokens import Key, Keyring, jwks_keys, pem_key, secret_key
+from millstream.server.anycable.authorization import Readers
+from millstream.server.live.readers import EventFeed
+from millstream.server.request import Request
+from millstream.server.settings import Settings, SettingsError
+
+_VERIFIED_TOKENS = 4096
+_SHORT_SECRET_BYTES = 16
+
+_log = logging.getLogger("millstream")
+
+
+class Auth:
+    """Who may do what on this server."""
+
+    def __init__(self, keyring: Keyring, readers: Readers | None = None) -> None:
+        self._readers = readers if readers is not None and readers.are_welcome else None
+        self.is_open = not keyring and self._readers is None
+        """Whether everybody may do everything."""
+        self._keyring = keyring
+        self._verified: OrderedDict[bytes, Grant] = OrderedDict()
+
+    def authorize(self, request: Request, action: Action, name: str, now_s: float) -> Reply | None:
+        """Refuse a request that may not do this to a stream; by AnyCable's rules if it brings no Bearer."""
+        by_bearer = self._keyring and _bearer(request)
+        if action is Action.READ and self._readers is not None and not by_bearer:
+            return self._readers.identify(request, name, now_s)
+        return self.identify(request, now_s) or refuse(request.grant, action, name)
+
+    def identify(self, request: Request, now_s: float) -> Reply | None:
+        """Find out what a request may do and write it on the request; or refuse it."""
+        if self.is_open:
+            return None
+        token = _bearer(request)
+        if not token:
+            return unauthorized("MISSING_TOKEN", "Send a token as Authorization: Bearer.")
+        granted = self._verify(token, now_s)
+        if granted is None:
+            return unauthorized("INVALID_TOKEN", "The token is not valid, or not valid now.")
+        request.grant, request.token = granted, token
+        return None
+
+    def _verify(self, token: bytes, now_s: float) -> Grant | None:
+        """Verify a token; one that was good a moment ago is good until it expires."""
+        granted = self._verified.get(token)
+        if granted is not None:
+            if granted.expires_s is None or now_s < granted.expires_s:
+                return granted
+            del self._verified[token]
+        granted = self._keyring.verify(token.decode("latin-1"))
+        if granted is not None:
+            self._verified[token] = granted
+            if len(self._verified) > _VERIFIED_TOKENS:
+                self._verified.popitem(last=False)
+        return granted
+
+
+def _bearer(request: Request) -> bytes:
+    scheme, _, token = request.headers.get(b"authorization", b"").partition(b" ")
+    return token.strip() if scheme.lower() == b"bearer" else b""
+
+
+def refuse(granted: Grant, action: Action, name: str) -> Reply | None:
+    """Refuse an action that a grant does not cover."""
+    if granted.allows(action, name):
+        return None
+    return problem(403, "FORBIDDEN", f"The token does not allow to {action.value} this stream.")
+
+
+def keep_private(answer: Reply | EventFeed) -> Reply | EventFeed:
+    """Let no cache keep what needed a token: it asks for none when it answers the next."""
+    if isinstance(answer, Reply):
+        return _with_cache_control(answer, caching.FOR_A_TOKEN)
+    answer.head = _with_cache_control(answer.head, caching.EVENT_STREAM_FOR_A_TOKEN)
+    return answer
+
+
+def _with_cache_control(reply: Reply, value: bytes) -> Reply:
+    if (b"cache-control", value) in reply.headers:
+        return reply
+    others = [field for field in reply.headers if field[0] != b"cache-control"]
+    return Reply(reply.status, [*others, (b"cache-control", value)], reply.body)
+
+
+def open_auth(settings: Settings) -> Auth:
+    """Load the keys that the settings name."""
+    keys: list[Key] = []
+    if settings.auth_secret:
+        keys.append(secret_key(settings.auth_secret))
+    if settings.auth_key:
+        keys.append(pem_key(Path(settings.auth_key)))
+    if settings.auth_jwks:
+        keys += jwks_keys(Path(settings.auth_jwks))
+    if 0 < len(settings.anycable_secret.encode()) < _SHORT_SECRET_BYTES:
+        _log.warning("anycable_secret is shorter than %d bytes: it can be guessed.", _SHORT_SECRET_BYTES)
+    return Auth(Keyring(keys), Readers(settings))
+
+
+def check_exposure(settings: Settings, auth: Auth) -> None:
+    """Refuse to serve other machines without tokens, unless told that this is meant."""
+    if auth.is_open and not settings.insecure and not _is_loopback(settings.host):
+        raise SettingsError(
+            f"--host {settings.host}: without tokens, millstream serves this machine only. Give "
+            "--auth-secret, --auth-key or --auth-jwks, or --insecure if everybody may do everything."
+        )
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -1,0 +1,123 @@
+"""Rates: how many requests a second one address or one token may make.
+
+A bucket holds a second's worth of requests and fills up all the time; a request takes one out. Whoever
+finds it empty is told when to come back. Buckets of those who have been away long enough to have full
+ones are forgotten, so that memory follows who is there. Every answer says how much is left, in the
+headers `RateLimit` and `RateLimit-Policy`.
+
+Rule H4.
+"""
+
+import math
+
+import msgspec
+
+from millstream.protocol.replies import Reply, problem
+from millstream.server.request import Answer
+from millstream.server.settings import Settings
+
+_MAX_BUCKETS = 65_536
+
+
+class Level(msgspec.Struct, frozen=True, gc=False):
+    """How a bucket is after a request: how many are left, and when there is one more, or all are back."""
+
+    remaining: int
+    reset_s: float
+    exceeded: bool = False
+
+
+class RateLimit:
+    """Buckets by caller."""
+
+    def __init__(self, name: str, per_second: float) -> None:
+        self.name = name
+        self.per_second = per_second
+        self._size = max(1.0, per_second)
+        self._buckets: dict[bytes, tuple[float, float]] = {}
+
+    @property
+    def is_off(self) -> bool:
+        """Whether everybody may go as fast as they can."""
+        return self.per_second <= 0
+
+    @property
+    def quota(self) -> int:
+        """How many requests a full bucket holds."""
+        return int(self._size)
+
+    def take(self, caller: bytes, now_s: float) -> Level:
+        """Take a request out of the caller's bucket, if there is one left."""
+        level, filled_s = self._buckets.pop(caller, (self._size, now_s))
+        level = min(self._size, level + (now_s - filled_s) * self.per_second)
+        if level < 1:
+            self._buckets[caller] = level, now_s
+            return Level(0, (1 - level) / self.per_second, exceeded=True)
+        level -= 1
+        self._buckets[caller] = level, now_s
+        if len(self._buckets) > _MAX_BUCKETS:
+            del self._buckets[next(iter(self._buckets))]  # the one that was used least recently
+        return Level(int(level), (self._size - level) / self.per_second)
+
+
+class Rates(msgspec.Struct, frozen=True):
+    """What a request was told of its rates: headers for its answer, or the refusal that is the answer."""
+
+    levels: tuple[tuple[RateLimit, Level], ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.levels)
+
+    def and_then(self, other: "Rates") -> "Rates":
+        """Put two together."""
+        return Rates(self.levels + other.levels) if other.levels else self
+
+    @property
+    def refusal(self) -> Reply | None:
+        """Tell a caller when to come back, if this was too soon."""
+        for limit, level in self.levels:
+            if level.exceeded:
+                detail = f"More than {limit.per_second:g} requests a second by one {limit.name}."
+                return problem(429, "RATE_LIMITED", detail, [(b"retry-after", b"%d" % _seconds(level))])
+        return None
+
+    def written_on(self, answer: Answer) -> Answer:
+        """Add the headers to an answer; events that go on coming have none."""
+        if not isinstance(answer, Reply) or not self.levels:
+            return answer
+        left = ", ".join(
+            f'"{limit.name}";r={level.remaining};t={_seconds(level)}' for limit, level in self.levels
+        )
+        policy = ", ".join(f'"{limit.name}";q={limit.quota};w=1' for limit, _ in self.levels)
+        fields = [(b"ratelimit", left.encode()), (b"ratelimit-policy", policy.encode())]
+        return Reply(answer.status, [*answer.headers, *fields], answer.body)
+
+
+_UNLIMITED = Rates()
+
+
+class Limits:
+    """The rates of a server."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._per_address = RateLimit("address", settings.rate_per_address)
+        self._per_token = RateLimit("token", settings.rate_per_token)
+        self.are_on = not (self._per_address.is_off and self._per_token.is_off)
+
+    def by_address(self, address: bytes, now_s: float) -> Rates:
+        """Count a request by where it comes from."""
+        return _rates(self._per_address, address, now_s)
+
+    def by_token(self, token: bytes, now_s: float) -> Rates:
+        """Count a request by its token, which was verified: made-up ones have no bucket."""
+        return _rates(self._per_token, token, now_s)
+
+
+def _rates(limit: RateLimit, caller: bytes, now_s: float) -> Rates:
+    if limit.is_off or not caller:
+        return _UNLIMITED
+    return Rates(((limit, limit.take(caller, now_s)),))
+
+
+def _seconds(level: Level) -> int:
+    return max(1, math.ceil(level.reset_s))

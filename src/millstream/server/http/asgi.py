@@ -1,0 +1,231 @@
+"""The same routes as an ASGI application: for FastAPI and Starlette, uvicorn, Granian and Hypercorn.
+
+        from millstream.asgi import MillstreamApp
+
+        api = FastAPI(lifespan=...)
+        api.mount("/streams", MillstreamApp())
+
+Mounted applications get no lifespan events from most frameworks, so the store is opened by the first
+request if nobody did before.
+"""
+
+import asyncio
+import contextlib
+import os
+from collections import deque
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+from urllib.parse import quote, unquote_to_bytes
+
+from millstream.protocol import replies
+from millstream.protocol.errors import HeadersTooLargeError, RequestError, TooLargeError, UrlTooLongError
+from millstream.protocol.replies import Reply
+from millstream.server.live.frames import Frame
+from millstream.server.live.readers import EventFeed
+from millstream.server.request import Request
+from millstream.server.routes import Routes
+from millstream.server.run import open_store, running_routes
+from millstream.server.settings import Settings, load
+from millstream.store.pending import Pending
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+
+
+class MillstreamApp:
+    """Durable streams as an ASGI application."""
+
+    def __init__(self, settings: Settings | None = None) -> None:
+        self.settings = settings if settings is not None else load({}, os.environ)
+        self._resources = contextlib.AsyncExitStack()
+        self._routes: Routes | None = None
+        self._opening = asyncio.Lock()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one connection of the ASGI server: a request, or its lifespan."""
+        if scope["type"] == "lifespan":
+            await self._lifespan(receive, send)
+        elif scope["type"] == "http":
+            await self._http(await self.open(), scope, receive, send)
+        else:
+            await send({"type": "websocket.close", "code": 1000})
+
+    async def open(self) -> Routes:
+        """Open the store unless it is open."""
+        async with self._opening:
+            if self._routes is None:
+                running = running_routes(self.settings, open_store(self.settings))
+                self._routes = await self._resources.enter_async_context(running)
+        return self._routes
+
+    async def close(self) -> None:
+        """End live reads and close the store."""
+        self._routes = None
+        await self._resources.aclose()
+
+    async def _lifespan(self, receive: Receive, send: Send) -> None:
+        while True:
+            message = await receive()
+            if message["type"] == "lifespan.startup":
+                await self.open()
+                await send({"type": "lifespan.startup.complete"})
+            else:
+                await self.close()
+                await send({"type": "lifespan.shutdown.complete"})
+                return
+
+    async def _http(self, routes: Routes, scope: Scope, receive: Receive, send: Send) -> None:
+        headers = _headers(scope)
+        common = routes.cors.common_headers(headers.get(b"origin"))
+        try:
+            _check_size(scope, headers, self.settings)
+            body = await _body(receive, self.settings.max_body_bytes)
+        except RequestError as error:
+            await _send_reply(send, replies.malformed(error), common)
+            return
+        if body is None:
+            return
+        answer = routes.handle(_request(scope, headers, body))
+        gone = asyncio.create_task(_disconnected(receive))
+        try:
+            if isinstance(answer, Pending):
+                found = await _settled_or_gone(answer, gone)
+                if found is None:
+                    return
+            else:
+                found = answer
+            if isinstance(found, Reply):
+                routes.metrics.count(found.status)
+                await _send_reply(send, found, common, has_body=scope["method"] != "HEAD")
+            else:
+                await _Outlet(found, send, gone).run(common)
+        finally:
+            gone.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await gone
+
+
+class _Outlet:
+    """Carries a feed's frames to an ASGI `send`, which has to be awaited."""
+
+    def __init__(self, feed: EventFeed, send: Send, gone: "asyncio.Task[None]") -> None:
+        self._feed = feed
+        self._send = send
+        self._gone = gone
+        self._frames: deque[Frame] = deque()
+        self._something = asyncio.Event()
+        self._finished = False
+        self.writable = True
+
+    def write(self, frame: Frame) -> None:
+        """Take a frame; no more until it is sent."""
+        self._frames.append(frame)
+        self.writable = False
+        self._something.set()
+
+    def finish(self) -> None:
+        """Take note that no more frames come."""
+        self._finished = True
+        self._something.set()
+
+    async def run(self, common: list[replies.Header]) -> None:
+        """Send until the feed ends or the client is gone."""
+        self._gone.add_done_callback(lambda _: self._something.set())
+        head = self._feed.head
+        await self._send(
+            {"type": "http.response.start", "status": head.status, "headers": [*common, *head.headers]}
+        )
+        try:
+            self._feed.start(self)
+            while not self._gone.done():
+                while self._frames:
+                    frame = self._frames.popleft()
+                    await self._send({"type": "http.response.body", "body": frame.events, "more_body": True})
+                if self._finished:
+                    await self._send({"type": "http.response.body", "body": b"", "more_body": False})
+                    return
+                self.writable = True
+                self._something.clear()
+                self._feed.pump()
+                await self._something.wait()
+        finally:
+            self._feed.leave()
+
+
+def _headers(scope: Scope) -> dict[bytes, bytes]:
+    headers: dict[bytes, bytes] = {}
+    for name, value in scope["headers"]:
+        headers[name] = headers[name] + b", " + value if name in headers else value
+    return headers
+
+
+def _request(scope: Scope, headers: dict[bytes, bytes], body: bytes) -> Request:
+    mount = scope.get("root_path", "")
+    path = scope.get("raw_path") or scope["path"].encode()
+    path = path.partition(b"?")[0]
+    if mount and not unquote_to_bytes(path).startswith(mount.encode() + b"/"):
+        path = quote(mount).encode() + path  # servers differ in whether the path includes the mount
+    method, query = scope["method"].encode(), scope.get("query_string", b"")
+    scheme, client = scope.get("scheme", "http").encode(), scope.get("client") or ("",)
+    return Request(method, path, query, headers, body, scheme, mount, client[0].encode())
+
+
+def _check_size(scope: Scope, headers: dict[bytes, bytes], settings: Settings) -> None:
+    """Refuse what is too large before its body is read; not every server does."""
+    path = scope.get("raw_path") or scope["path"].encode()
+    if len(path) + len(scope.get("query_string", b"")) > settings.max_url_bytes:
+        raise UrlTooLongError("URL_TOO_LONG", "The URL is too long.")
+    if sum(len(name) + len(value) + 4 for name, value in headers.items()) > settings.max_header_bytes:
+        raise HeadersTooLargeError("HEADERS_TOO_LARGE", "The headers are too large or too many.")
+    length = headers.get(b"content-length", b"")
+    if length.isdigit() and int(length) > settings.max_body_bytes:
+        raise TooLargeError("BODY_TOO_LARGE", f"A request body is at most {settings.max_body_bytes} bytes.")
+
+
+async def _body(receive: Receive, max_bytes: int) -> bytes | None:
+    pieces: list[bytes] = []
+    size = 0
+    while True:
+        message = await receive()
+        if message["type"] != "http.request":
+            return None  # the client is gone
+        piece = message.get("body", b"")
+        size += len(piece)
+        if size > max_bytes:
+            raise TooLargeError("BODY_TOO_LARGE", f"A request body is at most {max_bytes} bytes.")
+        pieces.append(piece)
+        if not message.get("more_body", False):
+            return b"".join(pieces)
+
+
+async def _send_reply(
+    send: Send, reply: Reply, common: list[replies.Header], *, has_body: bool = True
+) -> None:
+    headers = [*common, *reply.headers]
+    if has_body and reply.status not in (204, 304):
+        headers.append((b"content-length", b"%d" % len(reply.body)))
+    await send({"type": "http.response.start", "status": reply.status, "headers": headers})
+    body = reply.body if has_body else b""
+    if not isinstance(body, bytes):
+        for piece in body.pieces():
+            await send({"type": "http.response.body", "body": piece, "more_body": True})
+        body = b""
+    await send({"type": "http.response.body", "body": body})
+
+
+async def _disconnected(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+async def _settled_or_gone(answer: Pending[Any], gone: "asyncio.Task[None]") -> Reply | EventFeed | None:
+    arrived = asyncio.ensure_future(answer)
+    await asyncio.wait({arrived, gone}, return_when=asyncio.FIRST_COMPLETED)
+    if arrived.done():
+        found: Reply | EventFeed = arrived.result()
+        return found
+    arrived.cancel()
+    answer.abandon()
+    return None

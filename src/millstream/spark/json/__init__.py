@@ -1,0 +1,1 @@
+"""JSON messages to typed columns, and rows to JSON."""

@@ -1,0 +1,106 @@
+"""Objects: rows as JSON, made column by column, without a Python object for each value.
+
+Arrow writes plain numbers, booleans and text; only values of other types, and text that needs escapes,
+are written one by one.
+
+        n        text         {"n":     1    ,"text":"    one    "}
+        1        one          {"n":     2    ,"text":"    two    "}
+        2        two          `--------------- columns and what stands between them, joined row by row
+"""
+
+from typing import Any
+
+import msgspec
+import numpy
+import pyarrow
+from pyarrow import compute, types
+
+from millstream.client.core import bodies
+from millstream.spark.sink.columns import RowError
+
+_QUOTE = '"'
+_SPECIAL = (b'"', b"\\")
+_FIRST_PRINTABLE = 0x20
+
+
+def _refuse(value: Any) -> Any:
+    raise RowError(f"JSON has nothing for a {type(value).__name__}; cast the column, for instance to string")
+
+
+_encode = msgspec.json.Encoder(decimal_format="number", enc_hook=_refuse).encode
+
+
+def objects(rows: pyarrow.RecordBatch, fields: tuple[str, ...], ending: str = "") -> pyarrow.Array:
+    """Write each row as an object, followed by an ending; a ValueError or KeyError is one that cannot be."""
+    columns: list[pyarrow.Array | str] = []
+    before = "{"
+    for name in fields:
+        quote, texts = _texts(rows.column(rows.schema.get_field_index(name)))
+        columns += [f"{before}{_encode(name).decode()}:{quote}", texts]
+        before = f"{quote},"
+    return compute.binary_join_element_wise(*columns, f"{before[:-1]}}}{ending}", "")
+
+
+def joined(rows: pyarrow.RecordBatch, fields: tuple[str, ...]) -> memoryview:
+    """Write rows as objects with commas between them."""
+    return _content(objects(rows, fields, ending=","))[:-1]
+
+
+def _texts(column: pyarrow.Array) -> tuple[str, pyarrow.Array]:
+    """Write a column's values as JSON; where all of them are between quotes, the quotes are left out."""
+    kind = column.type
+    if types.is_string(kind) and not _has_special(column):
+        if not column.null_count:
+            return _QUOTE, column
+        return "", compute.binary_join_element_wise(_QUOTE, column, _QUOTE, "").fill_null("null")
+    if types.is_integer(kind) or types.is_boolean(kind):
+        return "", column.cast(pyarrow.string()).fill_null("null")
+    if types.is_float32(kind) or types.is_float64(kind):
+        return "", _floats(column).fill_null("null")
+    return "", pyarrow.array(_one_by_one(column), pyarrow.string())
+
+
+def _has_special(column: pyarrow.Array) -> bool:
+    """Tell whether there is text that JSON escapes."""
+    content = bytes(_content(column))  # copied for `in`, which is faster than anything that needs no copy
+    if not content:
+        return False
+    first = numpy.frombuffer(content, numpy.uint8).min()
+    return first < _FIRST_PRINTABLE or any(special in content for special in _SPECIAL)
+
+
+def _content(column: pyarrow.Array) -> memoryview:
+    """Give the bytes of all texts, which lie side by side."""
+    _, ends, content = column.buffers()
+    if content is None:
+        return memoryview(b"")
+    bounds = numpy.frombuffer(ends, numpy.int32)
+    return memoryview(content)[bounds[column.offset] : bounds[column.offset + len(column)]]
+
+
+def _floats(column: pyarrow.Array) -> pyarrow.Array:
+    """Write numbers so that they are read as floats again: Arrow leaves out the `.0`."""
+    if not compute.all(compute.is_finite(column), min_count=0).as_py():
+        bodies.refuse_nan(column.to_pylist())
+    texts = column.cast(pyarrow.string())
+    is_whole = compute.equal(column, compute.trunc(column))
+    whole = texts.filter(is_whole)
+    if not len(whole):
+        return texts
+    with_point = compute.binary_join_element_wise(whole, ".0", "")
+    written = compute.if_else(compute.match_substring(whole, "e"), whole, with_point)
+    return compute.replace_with_mask(texts, is_whole, written)
+
+
+def _one_by_one(column: pyarrow.Array) -> list[bytes]:
+    if _contains(column.type, types.is_map):
+        values: list[Any] = column.to_pylist(maps_as_pydicts="strict")
+    else:
+        values = column.to_pylist()
+    if _contains(column.type, types.is_floating):
+        bodies.refuse_nan(values)
+    return [_encode(value) for value in values]
+
+
+def _contains(kind: pyarrow.DataType, wanted: Any) -> bool:
+    return wanted(kind) or any(_contains(kind.field(n).type, wanted) for n in range(kind.num_fields))

@@ -1,0 +1,201 @@
+"""Parsing: one message of JSON into the values of typed columns, as Spark's own JSON source does it.
+
+A field that is missing or null is null. A value that does not fit its column's type makes the
+record corrupt: the value is null, and what fits is kept. A string column takes any value, as text:
+numbers as they were written, objects and arrays as compact JSON.
+
+This is the careful way, message by message; `fields` takes the fast one where it can.
+"""
+
+import json
+from collections.abc import Callable
+from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
+from typing import Any
+
+import msgspec
+import pyarrow
+from pyarrow import types
+
+from millstream.spark.source.answers import Message
+
+Convert = Callable[[Any], Any]
+"""Make a value of a column, or raise `_MisfitError`."""
+
+_NOT_FINITE = {
+    "NaN": "nan",
+    **dict.fromkeys(("Infinity", "+Infinity", "+INF"), "inf"),
+    **dict.fromkeys(("-Infinity", "-INF"), "-inf"),
+}
+
+
+class Parsed(msgspec.Struct, frozen=True, gc=False):
+    """What one message gives: values by field, none where it is no object; and whether all of it fits."""
+
+    values: dict[str, Any]
+    fits: bool
+
+
+class _MisfitError(Exception):
+    """A value is not of its column's type; `kept` is what fits of it."""
+
+    def __init__(self, kept: Any = None) -> None:
+        super().__init__()
+        self.kept = kept
+
+
+class _Number(str):
+    """A number as it was written."""
+
+    __slots__ = ()
+
+
+_decoder = json.JSONDecoder(
+    parse_int=_Number, parse_float=_Number, parse_constant=lambda name: _Number(_NOT_FINITE[name])
+)
+
+
+class MessageParser:
+    """Parses messages for the fields of a schema."""
+
+    def __init__(self, schema: pyarrow.Schema) -> None:
+        self._convert = _struct(list(schema))
+
+    def parse(self, message: Message) -> Parsed:
+        """Parse one message."""
+        try:
+            found = _decoder.decode(bytes(message).decode(errors="replace"))
+            return Parsed({} if found is None else self._convert(found), fits=True)
+        except _MisfitError as misfit:
+            return Parsed(misfit.kept or {}, fits=False)
+        except (ValueError, RecursionError):  # not JSON, or nested too deeply
+            return Parsed({}, fits=False)
+
+
+def _converter(kind: pyarrow.DataType) -> Convert:
+    """Choose how values of a type are made."""
+    if types.is_string(kind):
+        return _string
+    if types.is_boolean(kind):
+        return _boolean
+    if types.is_integer(kind):
+        return _integer(kind.bit_width)
+    if types.is_floating(kind):
+        return _floating
+    if types.is_decimal(kind):
+        return _decimal(kind.precision, kind.scale)
+    if types.is_list(kind):
+        return _list(_converter(kind.value_type))
+    if types.is_map(kind):
+        return _map(_converter(kind.item_type))
+    return _struct([kind.field(number) for number in range(kind.num_fields)])
+
+
+def _string(found: Any) -> str:
+    if not isinstance(found, str):
+        found = _written(found)
+    return str(found).encode(errors="replace").decode()  # half of a surrogate pair is no character
+
+
+def _written(found: Any) -> str:
+    """Write JSON again, with numbers as they were."""
+    if isinstance(found, dict):
+        return "{" + ",".join(f"{_written(name)}:{_written(one)}" for name, one in found.items()) + "}"
+    if isinstance(found, list):
+        return "[" + ",".join(map(_written, found)) + "]"
+    return str(found) if isinstance(found, _Number) else json.dumps(found, ensure_ascii=False)
+
+
+def _boolean(found: Any) -> bool:
+    if not isinstance(found, bool):
+        raise _MisfitError
+    return found
+
+
+def _integer(bits: int) -> Convert:
+    bound = 1 << (bits - 1)
+
+    def convert(found: Any) -> int:
+        if isinstance(found, _Number) and len(found) <= 20 and found.removeprefix("-").isdecimal():
+            number = int(found)
+            if -bound <= number < bound:
+                return number
+        raise _MisfitError
+
+    return convert
+
+
+def _floating(found: Any) -> float:
+    if isinstance(found, _Number):
+        return float(found)
+    if isinstance(found, str) and found in _NOT_FINITE:
+        return float(_NOT_FINITE[found])
+    raise _MisfitError
+
+
+def _decimal(precision: int, scale: int) -> Convert:
+    exact = Context(prec=precision, rounding=ROUND_HALF_UP)
+
+    def convert(found: Any) -> Decimal:
+        if not isinstance(found, str):
+            raise _MisfitError
+        try:
+            number = Decimal(found).quantize(Decimal(1).scaleb(-scale), context=exact)
+        except InvalidOperation:  # not a number, or one with too many digits
+            raise _MisfitError from None
+        if not number.is_finite():
+            raise _MisfitError
+        return number
+
+    return convert
+
+
+def _list(convert: Convert) -> Convert:
+    def convert_all(found: Any) -> list[Any]:
+        if not isinstance(found, list):
+            raise _MisfitError
+        return [_part(one, convert) for one in found]
+
+    return convert_all
+
+
+def _map(convert: Convert) -> Convert:
+    def convert_all(found: Any) -> list[tuple[str, Any]]:
+        if not isinstance(found, dict):
+            raise _MisfitError
+        return [(_string(name), _part(one, convert)) for name, one in found.items()]
+
+    return convert_all
+
+
+def _part(found: Any, convert: Convert) -> Any:
+    """Convert a part of a list or a map, which does not outlive a misfit."""
+    if found is None:
+        return None
+    try:
+        return convert(found)
+    except _MisfitError:
+        raise _MisfitError from None
+
+
+def _struct(fields: list[pyarrow.Field]) -> Convert:
+    converters = {field.name: _converter(field.type) for field in fields}
+
+    def convert(found: Any) -> dict[str, Any]:
+        if not isinstance(found, dict):
+            raise _MisfitError
+        made: dict[str, Any] = {}
+        fits = True
+        for name, convert_one in converters.items():
+            one = found.get(name)
+            if one is None:
+                continue
+            try:
+                made[name] = convert_one(one)
+            except _MisfitError as misfit:
+                fits = False
+                made[name] = misfit.kept
+        if not fits:
+            raise _MisfitError(made)
+        return made
+
+    return convert

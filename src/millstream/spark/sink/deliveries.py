@@ -1,0 +1,210 @@
+"""Deliveries: the three ways in which the rows of a task reach their streams.
+
+    parts       tasks stage parts, invisibly; the driver commits those of one attempt, all or none
+    driver      rows travel to the driver, which appends them in one request for each stream
+    producer    tasks append by themselves, each partition as a producer of its own
+
+With the first two it does not matter what a repeated batch looks like: whichever attempt is committed
+first counts, whole. Producers number their requests, so a repeated batch must be the same request
+by request; `order=sort` makes the order of rows irrelevant, but not which partition they are in.
+"""
+
+import contextlib
+import uuid
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+
+import msgspec
+
+from millstream.client.core import errors
+from millstream.spark.options import OptionError
+from millstream.spark.sink.encoding import Piece, join
+from millstream.spark.sink.identities import Identity
+from millstream.spark.sink.outputs import Output, Outputs
+
+MAX_DRIVER_BYTES = 8 * 2**20
+
+
+class Delivered(msgspec.Struct):
+    """What one task did for one stream: parts that it staged, or content for the driver."""
+
+    commit: str
+    content_type: str
+    parts: list[str] = []
+    body: bytes = b""
+    closes: bool = False
+
+
+class Pending:
+    """Content for one stream that waits to be sent together."""
+
+    def __init__(self, output: Output) -> None:
+        self.output = output
+        self.pieces: list[Piece] = []
+        self.size = 0
+        self.requests = 0
+
+    def take(self) -> bytes:
+        """Give what waits as one body."""
+        body = join(self.pieces, self.output.kind)
+        self.pieces, self.size = [], 0
+        self.requests += 1
+        return body
+
+
+class Delivery:
+    """What a task gives to all of its streams.
+
+    A part is staged while the next one is made: its sync would leave the task idle, and Spark behind it.
+    """
+
+    def __init__(
+        self, outputs: Outputs, identity: Identity, partition: int, *, part_bytes: int, sorts: bool
+    ) -> None:
+        self._outputs = outputs
+        self._producer = identity.of_partition(partition)
+        self._part_bytes = part_bytes
+        self._sorts = sorts
+        self._prefix = uuid.uuid4().hex
+        self._pending: dict[str, Pending] = {}
+        self._size = 0
+        self._thread = ThreadPoolExecutor(1, "millstream-stage")
+        self._staging: Future[None] | None = None
+        self.done: dict[str, Delivered] = {}
+
+    def add(self, output: Output, pieces: Iterable[Piece]) -> None:
+        """Take content for a stream, and send what has become large enough."""
+        pending = self._begin(output)
+        if output.closed and output.commit == "parts":
+            # Nothing can be staged, and if the batch is a repetition nothing needs to be: the driver
+            # asks for a commit, and the server knows whether it has been.
+            self.done[output.name].parts = [f"{self._prefix}-closed"]
+            return
+        waits_for_all = output.commit == "driver" or (output.commit == "producer" and self._sorts)
+        for piece in pieces:
+            size = len(piece) + 1
+            if pending.pieces and not waits_for_all and pending.size + size > self._part_bytes:
+                self._send(pending)
+            pending.pieces.append(piece)
+            pending.size += size
+            self._size += size
+        if output.commit == "driver" and pending.size > MAX_DRIVER_BYTES:
+            raise OptionError("commit", "is driver, which is for small batches; choose parts or producer")
+        if not waits_for_all and output.commit == "parts":
+            self._make_room()
+
+    def end(self, output: Output) -> None:
+        """Note that a stream ends with this batch."""
+        self._begin(output)
+        self.done[output.name].closes = True
+
+    def finish(self) -> dict[str, Delivered]:
+        """Send what is left, and say what was done."""
+        for pending in self._pending.values():
+            if pending.output.commit == "driver":
+                self.done[pending.output.name].body = pending.take() if pending.pieces else b""
+            elif pending.output.commit == "producer" and self._sorts:
+                self._send_sorted(pending)
+            elif pending.pieces:
+                self._send(pending)
+        self._wait()
+        self._thread.shutdown()
+        return self.done
+
+    def abandon(self) -> None:
+        """Drop what was staged, as far as the server can be reached; the rest expires."""
+        self._thread.shutdown()  # what is on its way would be staged after it was dropped
+        drop(self._outputs, self.done)
+
+    def _begin(self, output: Output) -> Pending:
+        if output.name not in self._pending:
+            self._pending[output.name] = Pending(output)
+            self.done[output.name] = Delivered(output.commit, output.content_type)
+        return self._pending[output.name]
+
+    def _make_room(self) -> None:
+        """Keep what waits for many streams together below two parts."""
+        while self._size > 2 * self._part_bytes:
+            self._send(max(self._pending.values(), key=lambda pending: pending.size))
+
+    def _send(self, pending: Pending) -> None:
+        self._size -= pending.size
+        number, output = pending.requests, pending.output
+        body = pending.take()
+        if output.commit == "producer":
+            self._outputs.append(output, body, self._producer.stamp(number))
+            return
+        id = f"{self._prefix}-{number:06}"
+        self.done[output.name].parts.append(id)  # before it is there, so that it is dropped if it is
+        self._wait()
+        self._staging = self._thread.submit(self._outputs.stage, output, id, body)
+
+    def _wait(self) -> None:
+        """Wait for the part that is being staged, and hear how that went."""
+        staging, self._staging = self._staging, None
+        if staging is not None:
+            staging.result()
+
+    def _send_sorted(self, pending: Pending) -> None:
+        output, messages = pending.output, sorted(map(bytes, pending.pieces))
+        for number, portion in enumerate(_portions(messages, self._part_bytes)):
+            self._outputs.append(output, join(portion, output.kind), self._producer.stamp(number))
+
+
+def commit(
+    outputs: Outputs, identity: Identity, tasks: Iterable[dict[str, Delivered]], closes: Iterable[str] = ()
+) -> None:
+    """Commit what tasks delivered, given in the order of their partitions; close what shall be closed."""
+    by_stream: dict[str, list[Delivered]] = {}
+    for task in tasks:
+        for name, delivered in task.items():
+            by_stream.setdefault(name, []).append(delivered)
+    closing = set(closes)
+    for name in sorted(by_stream.keys() | closing):
+        found = by_stream.get(name, [])
+        ends = name in closing or any(one.closes for one in found)
+        _commit_one(outputs, identity, name, found, closes=ends)
+
+
+def drop(outputs: Outputs, *tasks: dict[str, Delivered]) -> None:
+    """Drop staged parts that nobody needs; the first failure ends it, for the rest would fail too."""
+    with contextlib.suppress(errors.MillstreamError):
+        for task in tasks:
+            for name, delivered in task.items():
+                for id in delivered.parts:
+                    outputs.drop(name, id)
+
+
+def _commit_one(
+    outputs: Outputs, identity: Identity, name: str, found: list[Delivered], *, closes: bool
+) -> None:
+    parts = [id for one in found for id in one.parts]
+    contents = [one.body for one in found if one.body]
+    if parts:
+        if not outputs.commit(name, parts, identity.stamp(), closes=closes):
+            drop(outputs, *({name: one} for one in found))
+    elif contents:
+        output = outputs.open(name)
+        outputs.append(output, _merged(contents, output), identity.stamp(), closes=closes)
+    elif closes:
+        outputs.close(outputs.open(name).name)
+
+
+def _merged(contents: list[bytes], output: Output) -> bytes:
+    """Put bodies into one; those of JSON are arrays."""
+    if len(contents) == 1:
+        return contents[0]
+    if contents[0][:1] == b"[" and output.kind.name == "JSON":
+        return b"[%b]" % b",".join(body[1:-1] for body in contents)
+    return b"".join(contents)
+
+
+def _portions(messages: list[bytes], max_bytes: int) -> Iterator[list[bytes]]:
+    begin = size = 0
+    for index, message in enumerate(messages):
+        if index > begin and size + len(message) + 1 > max_bytes:
+            yield messages[begin:index]
+            begin, size = index, 0
+        size += len(message) + 1
+    if begin < len(messages):
+        yield messages[begin:]

@@ -1,0 +1,172 @@
+"""The sink: what Spark calls to write, in batch and in streaming queries.
+
+Tasks deliver their rows and tell the driver what they did; the driver commits it. Spark tells a
+task which query and batch it works for, and tells the driver's side nothing, so the identity
+travels with the message.
+"""
+
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import pyarrow
+import pyarrow.compute
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
+
+from millstream.client.core import errors
+from millstream.spark.options import SinkOptions
+from millstream.spark.sink import deliveries, encoding, identities
+from millstream.spark.sink.columns import CLOSED, Columns
+from millstream.spark.sink.deliveries import Delivered, Delivery
+from millstream.spark.sink.identities import Identity
+from millstream.spark.sink.outputs import Output, Outputs
+from millstream.spark.sink.routing import by_stream
+from millstream.spark.workers import settle
+
+
+class SinkError(errors.MillstreamError):
+    """A batch could not be written."""
+
+    default_code = "SINK"
+
+
+class TaskMessage(WriterCommitMessage):
+    """What one task tells the driver."""
+
+    def __init__(self, identity: Identity, partition: int, delivered: dict[str, Delivered]) -> None:
+        self.identity = identity
+        self.partition = partition
+        self.delivered = delivered
+
+
+class _Writing:
+    """What batch and streaming writes share."""
+
+    def __init__(self, options: SinkOptions, columns: Columns) -> None:
+        self._options = options
+        self._columns = columns
+
+    def deliver(self, batches: Iterator[pyarrow.RecordBatch], identity: Identity) -> TaskMessage:
+        """Write a task's rows; runs on an executor."""
+        settle()
+        partition = _context().partitionId()
+        options, outputs = self._options, Outputs(self._options)
+        delivery = Delivery(
+            outputs, identity, partition, part_bytes=options.part_bytes, sorts=options.order == "sort"
+        )
+        try:
+            for batch in batches:
+                self._deliver_batch(batch, outputs, delivery)
+            return TaskMessage(identity, partition, delivery.finish())
+        except BaseException as error:
+            if not isinstance(error, errors.TransportError):  # a server that is away has been waited for
+                delivery.abandon()
+            if isinstance(error, errors.MillstreamError):
+                raise _explained(error, identity) from error
+            raise
+
+    def commit(self, messages: Sequence[Any], closes: Sequence[str] = ()) -> None:
+        """Make a batch count; runs on the driver."""
+        found = sorted((one for one in messages if one is not None), key=lambda one: one.partition)
+        if not found:
+            return
+        identity = found[0].identity
+        try:
+            deliveries.commit(Outputs(self._options), identity, [one.delivered for one in found], closes)
+        except errors.MillstreamError as error:
+            raise _explained(error, identity) from error
+
+    def abort(self, messages: Sequence[Any]) -> None:
+        """Forget a batch; runs on the driver."""
+        found = [one.delivered for one in messages if one is not None]
+        deliveries.drop(Outputs(self._options), *found)
+
+    def _deliver_batch(self, batch: pyarrow.RecordBatch, outputs: Outputs, delivery: Delivery) -> None:
+        for name, rows in by_stream(batch, self._options.stream):
+            output = outputs.open(name)
+            kept = rows
+            if self._columns.has_closed:
+                ends = pyarrow.compute.fill_null(rows.column(rows.schema.get_field_index(CLOSED)), False)
+                if pyarrow.compute.any(ends).as_py():
+                    delivery.end(output)
+                    kept = rows.filter(pyarrow.compute.invert(ends))
+            if kept.num_rows:
+                delivery.add(output, self._content(kept, output))
+
+    def _content(self, rows: pyarrow.RecordBatch, output: Output) -> Iterable[encoding.Piece]:
+        if output.commit == "producer":  # its requests must not depend on how rows arrive
+            return encoding.messages(rows, self._columns, output.kind, output.name)
+        return encoding.pieces(rows, self._columns, output.kind, output.name, self._options.part_bytes)
+
+
+class BatchWriter(DataSourceArrowWriter):
+    """Writes a table, once."""
+
+    def __init__(self, options: SinkOptions, columns: Columns) -> None:
+        self._options = options
+        self._writing = _Writing(options, columns)
+        self._once = str(uuid.uuid4())
+
+    def write(self, iterator: Iterator[pyarrow.RecordBatch]) -> TaskMessage:
+        """Write one partition."""
+        identity = identities.of_batch(self._options, _context().getLocalProperty, self._once)
+        return self._writing.deliver(iterator, identity)
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Make the write count."""
+        closes: list[str] = []
+        if self._options.close_on_end:
+            closes = [name for one in messages if isinstance(one, TaskMessage) for name in one.delivered]
+            closes += [self._options.stream] if self._options.stream is not None else []
+        self._writing.commit(messages, closes)
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Forget the write."""
+        self._writing.abort(messages)
+
+
+class StreamWriter(DataSourceStreamArrowWriter):
+    """Writes the micro-batches of a streaming query, each once."""
+
+    def __init__(self, options: SinkOptions, columns: Columns) -> None:
+        self._options = options
+        self._writing = _Writing(options, columns)
+
+    def write(self, iterator: Iterator[pyarrow.RecordBatch]) -> TaskMessage:
+        """Write one partition."""
+        identity = identities.of_stream(self._options, _context().getLocalProperty)
+        return self._writing.deliver(iterator, identity)
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        """Make the batch count."""
+        self._writing.commit(messages)
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        """Forget the batch."""
+        self._writing.abort(messages)
+
+
+def _context() -> TaskContext:
+    context = TaskContext.get()
+    assert context is not None  # Spark calls write inside tasks
+    return context
+
+
+def _explained(error: errors.MillstreamError, identity: Identity) -> SinkError:
+    """Say which batch was refused, and what that means."""
+    hint = ""
+    if isinstance(error, errors.StaleEpochError):
+        hint = (
+            f". Batch {error.current_epoch} of the same query is there already: another copy of this query "
+            "runs, or its checkpoint was set back"
+        )
+    elif isinstance(error, errors.StreamClosedError):
+        hint = ". The stream has ended; write to another one"
+    elif isinstance(error, errors.SequenceGapError):
+        hint = ". The batch was repeated in another shape; use commit=parts"
+    return SinkError(
+        f"Batch {identity.epoch} of {identity.id} was not written: {error}{hint}",
+        status=error.status,
+        code=error.code,
+    )

@@ -1,0 +1,1 @@
+"""Reading: what Spark plans on the driver and reads on executors."""

@@ -1,0 +1,272 @@
+"""Following: the driver's side of reading, what there is, what is new, and how much of it to take.
+
+A `Follower` looks at all streams of a query at once and compares with how far the query has read.
+It remembers nothing that a restarted driver would need: that is all in the positions.
+"""
+
+import logging
+import time
+from collections.abc import Iterable, Mapping
+
+from millstream.client.core import errors
+from millstream.spark.lookups import Found, Server
+from millstream.spark.option_values import EARLIEST, LATEST
+from millstream.spark.options import OptionError, SourceOptions
+from millstream.spark.source import counting, offsets
+from millstream.spark.source.counting import Budget
+from millstream.spark.source.offsets import Position, Positions
+from millstream.spark.source.planning import Range, admit_bytes
+
+WAIT_S = 2.0
+"""Spark asks every few milliseconds when nothing is new, and cannot stop a query while we wait."""
+
+_PAUSE_S = 0.1
+_log = logging.getLogger(__name__)
+_GONE = (errors.StreamNotFoundError, errors.StreamGoneError)
+
+
+class DataLossError(errors.MillstreamError):
+    """Content was gone before the query had read it."""
+
+    default_code = "DATA_LOSS"
+
+
+class Follower:
+    """All streams of a query, as one process sees them."""
+
+    def __init__(self, options: SourceOptions, server: Server) -> None:
+        self._options = options
+        self._server = server
+        self._warned: set[str] = set()
+
+    def look(self, known: Iterable[str] = ()) -> dict[str, Found]:
+        """See every stream as it is now; those whose end is known need not be asked about."""
+        if self._options.pattern is not None:
+            return self._server.matching(self._options.pattern)
+        found = {}
+        skipped = set(known)
+        for name in self._options.streams:
+            if name not in skipped:
+                try:
+                    found[name] = self._server.look(name)
+                except _GONE as error:
+                    self.lose(name, str(error))
+        return found
+
+    def lose(self, name: str, reason: str) -> None:
+        """Fail because of lost content, or say so once and go on."""
+        if self._options.fail_on_data_loss:
+            raise DataLossError(
+                f"{name} cannot be read: {reason}. Content may be lost; "
+                "set the option failOnDataLoss to false to go on without it"
+            )
+        if name not in self._warned:
+            self._warned.add(name)
+            _log.warning("%s cannot be read, going on without it: %s", name, reason)
+
+    def step(self, stream: str, start: str, until: str, limit: int) -> str:
+        """Say where a range can be cut; one that is gone is left whole, and whoever reads it says so."""
+        try:
+            return self._server.step(stream, start, until, limit)
+        except _GONE:
+            return until
+
+    # -- Where to begin and to end -----------------------------------------------------------------
+
+    def beginning(self) -> dict[str, Position]:
+        """Give where a new query begins."""
+        return self._resolve(self._options.starting_offsets, EARLIEST, "startingOffsets")
+
+    def ending(self, begin: Positions) -> dict[str, Position]:
+        """Give where a batch read ends."""
+        ends = self._resolve(self._options.ending_offsets, LATEST, "endingOffsets")
+        counted = {}
+        for name, end in ends.items():
+            start = begin.get(name)
+            if start is None:
+                continue
+            if start.total is None:
+                if end.offset < start.offset:
+                    raise OptionError(
+                        "endingOffsets", f"ends {name} at {end.offset}, before its start, {start.offset}"
+                    )
+                counted[name] = end
+                continue
+            if self._options.ending_offsets != LATEST:
+                raise OptionError(
+                    "endingOffsets", "needs a server that reads up to an offset (until); leave it out here"
+                )
+            counted[name] = counting.count_on(self._server, name, start, Budget()).position
+        return counted
+
+    def _resolve(self, wanted: str | Mapping[str, str], default: str, option: str) -> dict[str, Position]:
+        found = self.look()
+        if isinstance(wanted, dict) and (unknown := sorted(set(wanted) - set(found))):
+            raise OptionError(option, f"names {unknown[0]!r}, which is not there; check its name")
+        positions = {}
+        for name, stream in found.items():
+            text = wanted.get(name, default) if isinstance(wanted, Mapping) else wanted
+            positions[name] = self._position(name, stream, text)
+            if text not in (EARLIEST, LATEST):
+                self._check(name, stream, positions[name], option)
+        return positions
+
+    def _position(self, name: str, stream: Found, wanted: str) -> Position:
+        counted = None if stream.bounded else 0
+        if wanted == EARLIEST:
+            return Position(self._server.beginning(name, bounded=stream.bounded), total=counted)
+        if wanted == LATEST:
+            return Position(stream.tail, total=counted, closed=stream.closed)
+        return offsets.parse(wanted, counted=not stream.bounded)
+
+    def _check(self, name: str, stream: Found, position: Position, option: str) -> None:
+        """Refuse an offset of the user's that the stream does not have."""
+        problem = None
+        if position.offset > stream.tail:
+            problem = f"after the stream's end, {stream.tail}"
+        else:
+            try:
+                self._server.check(name, position.offset)
+            except errors.BadRequestError:
+                problem = "nowhere in the stream"
+        if problem is not None:
+            raise OptionError(
+                option,
+                f"gives {name} the offset {position.offset!r}, which is {problem}; "
+                "take one from the column offset, or earliest or latest",
+            )
+
+    # -- What is new -------------------------------------------------------------------------------
+
+    def advance(
+        self, start: Positions, found: Mapping[str, Found], budget: Budget | None = None
+    ) -> dict[str, Position]:
+        """Go from where the query is towards what was found, as far as the budget lasts.
+
+        A stream that is new joins at its beginning; what it holds comes with the next advance.
+        """
+        ends: dict[str, Position] = {}
+        for name, position in start.items():
+            stream = found.get(name)
+            if position.closed:
+                ends[name] = position
+            elif stream is None:
+                if self._options.pattern is not None:
+                    self.lose(name, "it is no longer listed")
+                ends[name] = position
+            else:
+                ends[name] = self._end(name, position, stream)
+        budget = budget or Budget()
+        ends = self._admit(start, ends, budget)
+        for name in set(found) - set(start):
+            ends[name] = self._position(name, found[name], EARLIEST)
+        return ends
+
+    def _end(self, name: str, position: Position, stream: Found) -> Position:
+        """Say where a stream ends, as a position of the same kind as the one that is held."""
+        if position.total is not None:
+            return Position(stream.tail, total=position.total, closed=stream.closed)
+        if stream.tail < position.offset:
+            self.lose(name, f"it ends at {stream.tail}, before {position.offset}, where it was read to")
+            return self._position(name, stream, EARLIEST)  # somebody has made it anew
+        if not self._options.fail_on_data_loss and stream.tail != position.offset:
+            try:
+                self._server.check(name, position.offset)
+            except errors.StreamGoneError as error:  # the server keeps only what is newer
+                self.lose(name, str(error))
+                return self._position(name, stream, EARLIEST)
+        return Position(stream.tail, closed=stream.closed)
+
+    def _admit(self, start: Positions, ends: dict[str, Position], budget: Budget) -> dict[str, Position]:
+        exact = {name: end for name, end in ends.items() if end.total is None}
+        if budget.size is not None:
+            exact = admit_bytes(start, exact, budget.size, self.step)
+        if budget.rows is not None:
+            exact = self._admit_rows(start, exact, budget.rows)
+        counted = {name: end for name, end in ends.items() if end.total is not None}
+        return {**exact, **self._admit_counted(start, counted, budget)}
+
+    def _admit_rows(self, start: Positions, ends: Positions, max_rows: int) -> dict[str, Position]:
+        admitted = dict(ends)
+        lagging = [name for name in ends if not start[name].same_place(ends[name])]
+        lagging.sort(key=lambda name: (-(Range(name, start[name], ends[name]).size or 0), name))
+        left = max_rows
+        for number, name in enumerate(lagging):
+            share = -(-left // (len(lagging) - number))
+            if share == 0:
+                admitted[name] = start[name]
+                continue
+            counted = counting.rows_within(self._server, Range(name, start[name], ends[name]), share)
+            admitted[name] = counted.position
+            left -= counted.rows
+        return admitted
+
+    def _admit_counted(self, start: Positions, ends: Positions, budget: Budget) -> dict[str, Position]:
+        admitted = {}
+        for name, end in ends.items():
+            position = start[name]
+            if position.closed:
+                admitted[name] = position
+            elif position.offset >= end.offset and not position.skip:
+                admitted[name] = Position(position.offset, total=position.total, closed=end.closed)
+            elif budget.is_spent:
+                admitted[name] = position
+            else:
+                try:
+                    counted = counting.count_on(self._server, name, position, budget)
+                except _GONE as error:
+                    self.lose(name, str(error))
+                    admitted[name] = position
+                    continue
+                budget = budget.without(counted.rows, counted.size)
+                reached = counted.position
+                at_end = end.closed and reached.offset == end.offset and not reached.skip
+                admitted[name] = Position(reached.offset, reached.skip, reached.total, at_end)
+        return admitted
+
+    # -- Waiting -----------------------------------------------------------------------------------
+
+    def wait(self, start: Positions, seconds: float = WAIT_S) -> dict[str, Found]:
+        """Wait until something is new, for so long at most, and give what there is then."""
+        deadline = time.monotonic() + seconds
+        closed = [name for name, position in start.items() if position.closed]
+        while True:
+            looked_at = time.monotonic()
+            found = self.look(closed)
+            if self._is_new(start, found) or time.monotonic() >= deadline:
+                return found
+            open_names = [name for name in found if name not in closed]
+            left = deadline - time.monotonic()
+            if len(open_names) == 1 and self._options.pattern is None:
+                self._long_poll(open_names[0], found[open_names[0]].tail, left)
+            else:
+                took = time.monotonic() - looked_at
+                time.sleep(max(0.0, min(left, max(_PAUSE_S, 2 * took))))
+
+    def _long_poll(self, name: str, tail: str, seconds: float) -> None:
+        started = time.monotonic()
+        try:
+            self._server.wait(name, tail, max(_PAUSE_S, seconds))
+        except errors.MillstreamError as error:
+            _log.info("waiting for %s was cut short: %s", name, error)
+        if time.monotonic() - started < _PAUSE_S:
+            time.sleep(_PAUSE_S)  # a server that does not wait must not be asked all the time
+
+    def _is_new(self, start: Positions, found: Mapping[str, Found]) -> bool:
+        for name, stream in found.items():
+            position = start.get(name)
+            if position is None:
+                return True
+            if not position.closed and (
+                stream.closed or stream.tail != position.offset or position.skip != 0
+            ):
+                return True
+        return False
+
+    def is_finished(self, start: Positions, found: Mapping[str, Found]) -> bool:
+        """Tell whether every stream has been read to its end; one that is gone has none."""
+        if not start and not found:
+            return False
+        return all(position.closed or name not in found for name, position in start.items()) and not (
+            set(found) - set(start)
+        )

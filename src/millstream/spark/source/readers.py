@@ -1,0 +1,167 @@
+"""Readers: what Spark calls to plan and to read, in batch and in streaming queries.
+
+Planning happens in one process of the driver, reading in workers that get a reader by pickle.
+"""
+
+import logging
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pyarrow
+from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+from pyspark.sql.types import StructType
+
+from millstream.client.core import errors
+from millstream.spark.lookups import Found, Server
+from millstream.spark.options import OptionError, SourceOptions
+from millstream.spark.source import offsets, planning, ranges
+from millstream.spark.source.batches import End, needs_rows, record_batches
+from millstream.spark.source.counting import Budget
+from millstream.spark.source.following import DataLossError, Follower
+from millstream.spark.source.offsets import Positions
+from millstream.spark.source.planning import Partition, Range
+from millstream.spark.source.ranges import RangeError, Rows, Unsplit
+from millstream.spark.source.schemas import fields_of
+from millstream.spark.workers import settle
+
+_log = logging.getLogger(__name__)
+
+_Read = Callable[[Server, Range], Iterator[Rows | Unsplit]]
+
+
+class StreamPartition(InputPartition):
+    """The ranges that one task reads."""
+
+    def __init__(self, ranges: Partition) -> None:
+        self.ranges = ranges
+
+    def __repr__(self) -> str:
+        return f"StreamPartition({', '.join(one.stream for one in self.ranges)})"
+
+
+class _Reading:
+    """What batch and streaming reads share."""
+
+    def __init__(self, options: SourceOptions, schema: StructType) -> None:
+        self.options = options
+        self.schema = schema
+        self.server = Server(options)
+        self.follower = Follower(options, self.server)
+
+    def plan(self, start: Positions, end: Positions) -> list[StreamPartition]:
+        """Plan what lies between two offsets of the query."""
+        found = planning.partitions(
+            start,
+            end,
+            self.follower.step,
+            partition_bytes=self.options.partition_bytes,
+            min_partitions=self.options.min_partitions,
+            shows_closed=self.options.include_closed,
+        )
+        return [StreamPartition(one) for one in found]
+
+    def batches(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
+        """Read one partition; Spark makes an empty one up when there is none."""
+        if not isinstance(partition, StreamPartition):
+            return iter(())
+        settle()
+        fields, schema = fields_of(self.options, self.schema), to_arrow_schema(self.schema)
+        read = ranges.read_range if fields is None or needs_rows(schema) else ranges.read_messages
+        found = (rows for one in partition.ranges for rows in self._range(one, read))
+        return record_batches(found, schema, fields)
+
+    def _range(self, one: Range, read: _Read) -> Iterator[Rows | Unsplit | End]:
+        try:
+            yield from read(self.server, one)
+        except (errors.StreamNotFoundError, errors.StreamGoneError, RangeError) as error:
+            if self.options.fail_on_data_loss:
+                raise DataLossError(
+                    f"{one.stream} was read only in part: {error}. "
+                    "Set the option failOnDataLoss to false to go on without the rest"
+                ) from error
+            _log.warning("%s was read only in part: %s", one.stream, error)
+        if one.ends_stream and self.options.include_closed:
+            yield End(one.stream, ranges.end_of(one))
+
+
+class BatchReader(DataSourceReader):
+    """Reads what the streams hold now, or between two offsets."""
+
+    def __init__(self, options: SourceOptions, schema: StructType) -> None:
+        self._reading = _Reading(options, schema)
+
+    def partitions(self) -> list[StreamPartition]:
+        """Plan the whole read."""
+        start = self._reading.follower.beginning()
+        return self._reading.plan(start, self._reading.follower.ending(start))
+
+    def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
+        """Read one partition."""
+        return self._reading.batches(partition)
+
+
+class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Follows the streams, micro-batch by micro-batch."""
+
+    def __init__(self, options: SourceOptions, schema: StructType) -> None:
+        self._reading = _Reading(options, schema)
+        self._options = options
+        self._is_finite = False
+        self._target: dict[str, Found] | None = None
+        self._seen: dict[str, Found] = {}
+
+    def initialOffset(self) -> dict[str, Any]:
+        """Give where a new query begins."""
+        return offsets.encode(self._reading.follower.beginning())
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """Say how much a micro-batch may hold. Spark carries one limit; `latestOffset` knows both."""
+        if self._options.max_bytes_per_trigger is not None:
+            return ReadMaxBytes(self._options.max_bytes_per_trigger)
+        if self._options.max_rows_per_trigger is not None:
+            return ReadMaxRows(self._options.max_rows_per_trigger)
+        return ReadAllAvailable()
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """Note what there is now, to end there; with `untilClosed` the end is where the streams end."""
+        self._is_finite = True
+        if not self._options.until_closed:
+            self._target = self._reading.follower.look()
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        """Say how far the next micro-batch goes; waits a little when nothing is new."""
+        if self._options.until_closed and not self._is_finite:
+            raise OptionError("untilClosed", "needs a query that can end; add trigger(availableNow=True)")
+        follower = self._reading.follower
+        positions = offsets.decode(start)
+        while True:
+            self._seen = follower.wait(positions) if self._target is None else self._target
+            ends = follower.advance(positions, self._seen, self._budget(limit))
+            must_wait = self._options.until_closed and not follower.is_finished(positions, self._seen)
+            if ends != positions or not must_wait:
+                return offsets.encode(ends)
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:
+        """Give the tails that were seen last, for the query's progress."""
+        return {name: {"offset": found.tail} for name, found in sorted(self._seen.items())} or None
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[StreamPartition]:
+        """Plan a micro-batch, a new one or one that is repeated after a restart."""
+        return self._reading.plan(offsets.decode(start), offsets.decode(end))
+
+    def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
+        """Read one partition."""
+        return self._reading.batches(partition)
+
+    def _budget(self, limit: ReadLimit) -> Budget:
+        if isinstance(limit, ReadAllAvailable):
+            return Budget()
+        return Budget(self._options.max_rows_per_trigger, self._options.max_bytes_per_trigger)

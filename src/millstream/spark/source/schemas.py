@@ -1,0 +1,104 @@
+"""Schemas: which columns there are, and what a user's own schema asks for.
+
+Four names are the source's own: `stream`, `offset`, `value` and, with `includeClosed`, `closed`. Every
+other column of a user's schema is a field of the messages, which must be JSON.
+"""
+
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    BooleanType,
+    DataType,
+    DecimalType,
+    FractionalType,
+    IntegralType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+)
+
+from millstream.spark.json.fields import Fields
+from millstream.spark.options import OptionError, SourceOptions
+
+STREAM, OFFSET, VALUE, CLOSED = "stream", "offset", "value", "closed"
+FAILFAST = "failfast"
+
+_OWN: dict[str, tuple[DataType, ...]] = {
+    STREAM: (StringType(),),
+    OFFSET: (StringType(),),
+    VALUE: (StringType(), BinaryType()),
+    CLOSED: (BooleanType(),),
+}
+
+
+class SchemaError(ValueError):
+    """The schema that was asked for is not one that this source can give."""
+
+
+def own_columns(options: SourceOptions, value: DataType) -> StructType:
+    """Give the columns that there are without a schema."""
+    columns = [
+        StructField(STREAM, StringType(), nullable=False),
+        StructField(OFFSET, StringType(), nullable=False),
+        StructField(VALUE, value, nullable=options.include_closed),
+    ]
+    if options.include_closed:
+        columns.append(StructField(CLOSED, BooleanType(), nullable=False))
+    return StructType(columns)
+
+
+def checked(options: SourceOptions, schema: StructType) -> StructType:
+    """Take a user's own schema, if it can be had."""
+    for field in schema.fields:
+        if field.name == CLOSED and not options.include_closed:
+            raise OptionError("includeClosed", "is needed for the column closed; set it to true")
+        if field.name in _OWN:
+            if field.dataType not in _OWN[field.name]:
+                wanted = " or ".join(kind.simpleString() for kind in _OWN[field.name])
+                raise SchemaError(
+                    f"the column {field.name} is {wanted}, not {field.dataType.simpleString()}; "
+                    "a field of that name can be taken from value with from_json"
+                )
+        elif field.name == options.column_name_of_corrupt_record:
+            if field.dataType != StringType():
+                raise SchemaError(f"the column {field.name} holds the text of messages; make it a string")
+        else:
+            _check_field(field, field.name)
+    return schema
+
+
+def fields_of(options: SourceOptions, schema: StructType) -> Fields | None:
+    """Tell which columns are fields of messages; None if there are none."""
+    corrupt = options.column_name_of_corrupt_record
+    names = [name for name in schema.fieldNames() if name not in _OWN]
+    if not names:
+        return None
+    wanted = StructType([field for field in schema.fields if field.name in names and field.name != corrupt])
+    return Fields(
+        to_arrow_schema(wanted), corrupt if corrupt in names else None, fails=options.mode == FAILFAST
+    )
+
+
+def _check_field(field: StructField, path: str) -> None:
+    if not field.nullable:
+        raise SchemaError(f"the column {path} is NOT NULL, but a message may lack it; leave NOT NULL out")
+    _check_type(field.dataType, path)
+
+
+def _check_type(kind: DataType, path: str) -> None:
+    if isinstance(kind, StructType):
+        for field in kind.fields:
+            _check_field(field, f"{path}.{field.name}")
+    elif isinstance(kind, ArrayType):
+        _check_type(kind.elementType, f"{path}[]")
+    elif isinstance(kind, MapType):
+        if kind.keyType != StringType():
+            raise SchemaError(f"the keys of {path} are text; make it a map<string, ...>")
+        _check_type(kind.valueType, f"{path}[]")
+    elif not isinstance(kind, StringType | BooleanType | IntegralType | FractionalType | DecimalType):
+        raise SchemaError(
+            f"the column {path} cannot be {kind.simpleString()}, which JSON does not have; "
+            "make it a string and convert it, for instance with to_timestamp or unbase64"
+        )

@@ -1,0 +1,1 @@
+"""The files that checkpoints write: stream content, its index, and staged parts."""

@@ -1,0 +1,93 @@
+"""Where a stream's bytes lie on the disk: in one file, or in many small ones.
+
+A stream that keeps everything has one file of content and one index. A stream with limits must give
+room back, so its content is cut at fixed positions, and so is its index, and files that nobody may
+read any more are removed:
+
+        content    | <id>.bin | <id>.1.bin | <id>.2.bin | <id>.3.bin ...      `chunk_bytes` each
+                     removed    removed       |                ^ grows at its end
+                                            start
+
+        index      | <id>.idx | <id>.1.idx | ...                              8 bytes for each append,
+                                                                              `chunk_bytes / 64` appends
+
+Removing files is the one way to free the beginning of something that every file system has, and it is
+atomic. A position tells the file that holds it, so nothing has to be written down about the files
+themselves. How long they are follows from the limits, which a stream is created with and keeps.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from millstream.protocol.retention import Retention
+from millstream.store.log.files.staged import section_of
+from millstream.store.pieces import Piece
+
+FOLDER: Final = "streams"
+ENTRY_BYTES: Final = 8
+
+# These numbers are part of the format: with others, the files of a stream are not found.
+ONE_FILE: Final = 2**62
+LEAST_BYTES = 64 * 2**10
+MOST_BYTES = 64 * 2**20
+TIMED_BYTES = 4 * 2**20
+_SHARE = 8
+_BYTES_AN_ENTRY = 64
+
+
+def chunk_bytes(retention: Retention) -> int:
+    """Choose how long a stream's content files are: an eighth to a quarter of what it keeps, in bounds."""
+    if retention.bytes is None:
+        return TIMED_BYTES if retention else ONE_FILE
+    return min(MOST_BYTES, max(LEAST_BYTES, 1 << (retention.bytes // _SHARE).bit_length()))
+
+
+def chunk_entries(chunk_bytes: int) -> int:
+    """Tell how many appends an index file tells of."""
+    return chunk_bytes // _BYTES_AN_ENTRY
+
+
+def content_name(stream_id: int, chunk: int = 0) -> str:
+    """Name a file of a stream's bytes."""
+    return f"{folder_of(stream_id)}/{stream_id:016x}{_number(chunk)}.bin"
+
+
+def index_name(stream_id: int, chunk: int = 0) -> str:
+    """Name a file that tells where a stream's appends end."""
+    return f"{folder_of(stream_id)}/{stream_id:016x}{_number(chunk)}.idx"
+
+
+def folder_of(stream_id: int) -> str:
+    """Name the folder of a stream's files."""
+    return f"{FOLDER}/{stream_id & 0xFF:02x}"
+
+
+def _number(chunk: int) -> str:
+    return f".{chunk}" if chunk else ""
+
+
+def spans(start: int, end: int, size: int) -> Iterator[tuple[int, int, int]]:
+    """Cut a range at the multiples of a size; gives the chunk, and the start and end inside of it."""
+    while start < end:
+        chunk, inside = divmod(start, size)
+        length = min(end - start, size - inside)
+        yield chunk, inside, inside + length
+        start += length
+
+
+def cut(pieces: list[Piece], start: int, size: int) -> Iterator[tuple[int, int, list[Piece]]]:
+    """Cut pieces that begin at a position at the multiples of a size; gives where each part goes."""
+    end = start + sum(map(len, pieces))
+    if start // size == (end - 1) // size:
+        yield start // size, start % size, pieces
+        return
+    chunk, inside, gathered = start // size, start % size, list[Piece]()
+    for piece in pieces:
+        for part, first, last in spans(start, start + len(piece), size):
+            if part != chunk:
+                yield chunk, inside, gathered
+                chunk, inside, gathered = part, first, []
+            skipped = part * size + first - start
+            gathered.append(section_of(piece, skipped, skipped + last - first))
+        start += len(piece)
+    yield chunk, inside, gathered

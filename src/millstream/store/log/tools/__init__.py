@@ -1,0 +1,1 @@
+"""Offline tools on a data folder: check, backup and restore."""

@@ -1,0 +1,197 @@
+"""Checking a data folder while no server uses it: what is in it, and is it all there?
+
+`verify` reads everything and changes nothing. It does what a start would do, and more: the catalog page
+by page, every record of the log since the last checkpoint, the sizes and indexes of all stream files, the
+sizes of staged parts, and that forks and their sources agree.
+
+`repair` does one thing only: it cuts the log where it is damaged. What it cuts is kept beside the log, in
+`wal/cut-...`; but the changes in it are gone from the streams, so its caller asks first.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack
+from os import close
+from pathlib import Path
+
+import msgspec
+
+from millstream.protocol.staging import Part
+from millstream.protocol.streams import Stream
+from millstream.store.log.catalog import Catalog, Row
+from millstream.store.log.disk import RealDisk
+from millstream.store.log.files.checkpoint import APPLIED_LSN
+from millstream.store.log.files.content import StreamFiles
+from millstream.store.log.files.staged import part_name
+from millstream.store.log.opening import CATALOG, CannotOpenError, explained, lock
+from millstream.store.log.recovery import recover
+from millstream.store.log.stream_cache import Residents
+from millstream.store.log.tools.file_checks import check_files
+from millstream.store.log.wal.segments import FOLDER, DamagedError, Log, find_segments, read_segment
+
+
+class Cut(msgspec.Struct, frozen=True):
+    """Where a log would have to be cut, and what that costs."""
+
+    name: str
+    position: int
+    lost_bytes: int
+    following: list[str]
+    last_lsn: int
+    """The last record that would be left."""
+    is_torn_tail: bool
+    """Nothing behind it was ever acknowledged, as far as can be told: a start cuts it by itself."""
+
+
+class Report(msgspec.Struct):
+    """What was found."""
+
+    folder: Path
+    streams: int = 0
+    parts: int = 0
+    """Those that have files."""
+    segments: int = 0
+    applied_lsn: int = 0
+    last_lsn: int = 0
+    complaints: list[str] = []
+    cut: Cut | None = None
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether a server would start on the folder and find everything."""
+        return not self.complaints
+
+    @property
+    def can_be_cut(self) -> bool:
+        """Whether cutting the log leaves a folder that a server would start on."""
+        return self.cut is not None and self.cut.last_lsn >= self.applied_lsn
+
+
+def verify(folder: Path) -> Report:
+    """Look at everything in a folder that no server uses."""
+    report = Report(folder)
+    with ExitStack() as undo, explained(folder):
+        if not (folder / "LOCK").exists():
+            raise CannotOpenError(f"{folder} is not a data folder.")
+        undo.callback(close, lock(folder))
+        disk = RealDisk(folder)
+        undo.callback(disk.close)
+        path = folder / CATALOG
+        catalog = Catalog(path, read_only=True) if path.exists() else Catalog(":memory:")
+        undo.callback(catalog.close)
+        report.complaints += [f"{CATALOG}: {complaint}" for complaint in catalog.complaints()]
+        report.applied_lsn = catalog.fact(APPLIED_LSN)
+        log, files = Log(disk, 0), StreamFiles(disk)
+        undo.callback(files.close)
+        try:
+            residents = recover(catalog, log, files)
+        except DamagedError as damage:
+            report.complaints.append(str(damage))
+            report.cut = _cut(disk, damage, report.applied_lsn)
+            return report
+        report.segments, report.last_lsn = len(log.segments), log.next_lsn - 1
+        report.cut = _torn_tail(folder, log)
+        rows = {row.stream_id: row for row in catalog.rows() if row.stream_id not in residents.lost}
+        streams = {id: row.stream() for id, row in rows.items()} | _streams(residents)
+        report.streams = len(streams)
+        for row in rows.values():
+            # What is gone by the log may be gone from the disk before the catalog knows.
+            report.complaints += check_files(folder, row, streams[row.stream_id])
+            report.complaints += _check_parts(folder, row)
+            report.parts += len(_parts(row))
+        report.complaints += _check_forks(streams)
+    return report
+
+
+def repair(report: Report) -> Path | None:
+    """Cut the log where `verify` found it damaged; gives where the rest was put, if there was any."""
+    cut = report.cut
+    if cut is None or not report.can_be_cut:
+        raise CannotOpenError(f"{report.folder}: cutting the log would not help.")
+    with ExitStack() as undo, explained(report.folder):
+        undo.callback(close, lock(report.folder))
+        disk = RealDisk(report.folder)
+        undo.callback(disk.close)
+        aside = f"{FOLDER}/cut-{Path(cut.name).stem}-{cut.position}"
+        disk.make_folder(aside)
+        file = disk.open(cut.name)
+        undo.callback(file.close)
+        kept = disk.open(f"{aside}/{Path(cut.name).name}", create=True)
+        undo.callback(kept.close)
+        kept.write([file.read(file.size() - cut.position, cut.position)], 0)
+        kept.sync()
+        # From the end backwards, so that a crash in between leaves a log without gaps.
+        for name in reversed(cut.following):
+            disk.rename(name, f"{aside}/{Path(name).name}")
+        if cut.position:
+            file.truncate(cut.position)
+            file.sync()
+        else:
+            disk.remove(cut.name)  # its copy is whole
+        disk.sync_folder(aside)
+        disk.sync_folder(FOLDER)
+        return report.folder / aside
+
+
+def _cut(disk: RealDisk, damage: DamagedError, applied_lsn: int) -> Cut | None:
+    """Find out what cutting at the damage would leave; None when it is not the log that is damaged."""
+    if not damage.name:
+        return None
+    segments = find_segments(disk, applied_lsn)
+    index = [segment.name for segment in segments].index(damage.name)
+    segment = segments[index]
+    if damage.position:
+        try:
+            for _ in read_segment(disk, segment, None):
+                pass
+        except DamagedError:
+            pass  # we know; it has counted the records before
+    last_lsn = segment.next_lsn - 1 if damage.position else segment.first_lsn - 1
+    size = (disk.folder / segment.name).stat().st_size
+    following = [later.name for later in segments[index + 1 :]]
+    return Cut(segment.name, damage.position, size - damage.position, following, last_lsn, False)
+
+
+def _torn_tail(folder: Path, log: Log) -> Cut | None:
+    if not log.segments:
+        return None
+    last = log.segments[-1]
+    with (folder / last.name).open("rb") as file:
+        file.seek(last.end)
+        rest = file.read()
+    if not rest.strip(b"\0"):
+        return None
+    return Cut(last.name, last.end, len(rest), [], log.next_lsn - 1, is_torn_tail=True)
+
+
+def _streams(residents: Residents) -> dict[int, Stream]:
+    return {id: kept.stream for id, kept in residents.by_id.items()}
+
+
+def _check_parts(folder: Path, row: Row) -> Iterator[str]:
+    """Compare the files of a stream's parts with what the catalog says of them."""
+    for part in _parts(row):
+        name = part_name((row.stream_id, part.number))
+        found = (folder / name).stat().st_size if (folder / name).exists() else 0
+        if found < part.size:
+            yield f"{name}: has {found} of the {part.size} bytes of a part of {row.name}."
+
+
+def _parts(row: Row) -> list[Part]:
+    staged = row.stream().staged
+    return list(staged.parts.values()) if staged is not None else []
+
+
+def _check_forks(streams: dict[int, Stream]) -> Iterator[str]:
+    """Compare forks with their sources, and names with each other."""
+    forks = Counter(stream.fork.source_id for stream in streams.values() if stream.fork is not None)
+    names = Counter(stream.name for stream in streams.values())
+    for stream in streams.values():
+        if stream.fork is not None and stream.fork.source_id not in streams:
+            yield f"{stream.name}: its source {stream.fork.source_name} is missing."
+        if stream.fork_count != forks[stream.id]:
+            yield f"{stream.name}: counts {stream.fork_count} forks, but has {forks[stream.id]}."
+        if stream.soft_deleted and not stream.fork_count:
+            yield f"{stream.name}: is deleted, and no fork needs it."
+        if names[stream.name] > 1:
+            yield f"{stream.name}: is the name of {names[stream.name]} streams."

@@ -1,0 +1,96 @@
+"""One test text for both shells: `millstream` as it is, and `millstream.aio` behind a blocking face.
+
+`Blocking` runs whatever the async client returns on a loop of its own, so that a test calls both in
+the same words. When a shell is closed, its loop must have no task left: that is a leak.
+"""
+
+import asyncio
+import inspect
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import millstream
+import millstream.aio
+
+
+class Sync:
+    """The sync shell."""
+
+    name = "sync"
+    DurableStream: Any = millstream.DurableStream
+    IdempotentProducer: Any = millstream.IdempotentProducer
+    stream: Any = staticmethod(millstream.stream)
+
+    def close(self) -> None:
+        pass
+
+
+class Async:
+    """The async shell, made to block."""
+
+    name = "async"
+
+    def __init__(self) -> None:
+        self._runner = asyncio.Runner()
+        self.DurableStream: Any = Blocking(self, millstream.aio.DurableStream)
+        self.IdempotentProducer: Any = Blocking(self, millstream.aio.IdempotentProducer)
+        self.stream: Any = Blocking(self, millstream.aio.stream)
+
+    def run(self, work: Any) -> Any:
+        async def wait() -> Any:
+            return await work
+
+        return self._runner.run(wait())
+
+    def call(self, function: Any, *args: Any, **kwargs: Any) -> Any:
+        """Call a function with the loop running, as a user's coroutine would."""
+
+        async def go() -> Any:
+            result = function(*args, **kwargs)
+            return await result if inspect.isawaitable(result) else result
+
+        return self._runner.run(go())
+
+    def close(self) -> None:
+        left = asyncio.all_tasks(self._runner.get_loop())
+        self._runner.close()
+        assert not left, f"tasks were left behind: {left}"
+
+
+class Blocking:
+    """An object of the async client whose coroutines and iterators block."""
+
+    def __init__(self, shell: Async, target: Any) -> None:
+        self._shell = shell
+        self._target = target
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        plain = [one._target if isinstance(one, Blocking) else one for one in args]
+        return self._face(self._shell.call(self._target, *plain, **kwargs))
+
+    def __getattr__(self, name: str) -> Any:
+        return self._face(getattr(self._target, name))
+
+    def __enter__(self) -> Any:
+        return self._face(self._shell.run(self._target.__aenter__()))
+
+    def __exit__(self, *error: object) -> None:
+        self._shell.run(self._target.__aexit__(*error))
+
+    def _face(self, value: Any) -> Any:
+        if isinstance(value, AsyncIterator):
+            return self._iterate(value)
+        if callable(value) or type(value).__module__.startswith("millstream.client.aio.streams"):
+            return Blocking(self._shell, value)
+        return value
+
+    def _iterate(self, items: AsyncIterator[Any]) -> Iterator[Any]:
+        end = object()
+        try:
+            while (item := self._shell.run(anext(items, end))) is not end:
+                yield item
+        finally:
+            self._shell.run(items.aclose())  # type: ignore[attr-defined]
+
+
+SHELLS = {"sync": Sync, "async": Async}

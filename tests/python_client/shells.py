@@ -80,7 +80,7 @@ class Blocking:
     def _face(self, value: Any) -> Any:
         if isinstance(value, AsyncIterator):
             return self._iterate(value)
-        if callable(value) or type(value).__module__.startswith("millstream.client.aio.streams"):
+        if callable(value) or type(value).__module__.startswith("millstream.client.aio."):
             return Blocking(self._shell, value)
         return value
 

@@ -1,4 +1,4 @@
-"""Two applications with streams inside of them, as a user would write them: `uvicorn server.mounted:fast`."""
+"""Two applications with streams inside of them, as a user would write them: `uvicorn wire.mounted:fast`."""
 
 import contextlib
 from collections.abc import AsyncIterator

@@ -127,7 +127,7 @@ def mounted(request: pytest.FixtureRequest) -> Iterator[httpx.Client]:
     """A client of the streams inside of an application of somebody else's."""
     name, prefix = MOUNTS[request.param]
     port = free_port()
-    command = [sys.executable, "-m", "uvicorn", f"server.mounted:{name}", "--app-dir", str(TESTS)]
+    command = [sys.executable, "-m", "uvicorn", f"wire.mounted:{name}", "--app-dir", str(TESTS)]
     command += ["--port", str(port), "--log-level", "warning"]
     with started(command, listening_on(port)) as server, httpx.Client(base_url=server.url + prefix) as client:
         yield client

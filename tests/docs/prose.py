@@ -23,7 +23,7 @@ class Prose(NamedTuple):
 
 
 PROSE = [
-    Prose("docs/operations.md", "text", "2026-", "lines of a log; tests/server reads them"),
+    Prose("docs/operations.md", "text", "2026-", "lines of a log; tests/wire reads them"),
     Prose("docs/deployment.md", "console", "$ sudo ", "changes the machine; tests/deploy verifies the unit"),
     Prose("docs/deployment.md", "text", "MILLSTREAM_AUTH_SECRET=", "a file with the reader's secret"),
     Prose("docs/deployment.md", "console", "$ docker ", "needs a container engine"),
@@ -37,7 +37,7 @@ PROSE = [
         )
         for page in ("docs/pipelines.md", "docs/commands.md")
     ),
-    Prose("docs/security.md", "http", "RateLimit: ", "headers of an answer; tests/server looks at them"),
+    Prose("docs/security.md", "http", "RateLimit: ", "headers of an answer; tests/wire looks at them"),
     Prose(
         "docs/conformance.md",
         "console",

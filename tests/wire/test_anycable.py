@@ -185,6 +185,32 @@ def test_a_closed_stream_ends_its_readers(server: Server, path: str) -> None:
         assert '"streamClosed":true' in list(wire.events())[-1].data
 
 
+@pytest.mark.parametrize("prefix", ["", "/ds"])
+@pytest.mark.parametrize("live", ["", "&live=long-poll", "&live=sse"])
+@pytest.mark.parametrize("offset", ["-1", "now"])
+def test_every_read_renews_a_ttl(hasty: Server, prefix: str, live: str, offset: str) -> None:
+    """G8: also a reader whose events were encoded for another one before it."""
+    path = f"/renewed{len(prefix)}{live[-3:]}{offset}"
+    httpx.put(hasty.url + path, content=b"[1]", headers=JSON | {"Stream-TTL": "600"}).raise_for_status()
+    with Wire(hasty.url) as first, Wire(hasty.url) as second:
+        for reader in (first, second):
+            before_ms = expires_ms(hasty, path)
+            time.sleep(0.05)
+            reader.request("GET", f"{prefix}{path}?offset={offset}{live}")
+            assert reader.head()[0] in (200, 204)
+            assert expires_ms(hasty, path) >= before_ms + 50
+    before_ms = expires_ms(hasty, path)
+    time.sleep(0.05)
+    httpx.head(f"{hasty.url}{prefix}{path}").raise_for_status()
+    assert expires_ms(hasty, path) == before_ms
+
+
+def expires_ms(server: Server, path: str) -> int:
+    """Give a stream's deadline, as the listing says it."""
+    listed = httpx.get(f"{server.url}/__ds/streams", params={"prefix": path}).json()["streams"]
+    return int(listed[0]["expiresMs"])
+
+
 @pytest.mark.parametrize("method", ["PUT", "POST", "DELETE"])
 def test_nothing_is_written_there(server: Server, path: str, method: str) -> None:
     answer = httpx.request(method, f"{server.url}/ds{path}", content=b"[1]", headers=JSON)

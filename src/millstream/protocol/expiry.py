@@ -29,6 +29,11 @@ class Lifetime(msgspec.Struct, frozen=True, gc=False):
     def __bool__(self) -> bool:
         return self.ttl_s is not None or self.expires_ms is not None
 
+    @property
+    def is_sliding(self) -> bool:
+        """Whether every GET and POST renews the lifetime (rule G8): a TTL is renewed, a fixed expiry never."""
+        return self.ttl_s is not None
+
     def same(self, other: "Lifetime") -> bool:
         """Compare two lifetimes by what they mean: one instant has many spellings."""
         return self.ttl_s == other.ttl_s and self.expires_ms == other.expires_ms

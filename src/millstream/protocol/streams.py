@@ -81,7 +81,7 @@ class Stream(msgspec.Struct, omit_defaults=True):
 
     def renew(self, now_ms: int) -> None:
         """Start the sliding window anew; a fixed expiry stays where it is."""
-        if self.lifetime.ttl_s is not None:
+        if self.lifetime.is_sliding:
             self.deadline_ms = self.lifetime.deadline_ms(now_ms)
 
 

@@ -275,8 +275,6 @@ class Routes:
     def _feed(self, name: str, read: ReadRequest, caller: Caller, found: Read) -> Reply | EventFeed:
         if not isinstance(found, Chunk):
             return reply_to(found)
-        if found.lifetime.ttl_s is not None:  # its events may have been encoded before: then nobody reads
-            self.store.read(name, ReadRequest(offset=NOW), 1, self._clock_ms())
         return EventFeed(self.live, name, read, found, caller)
 
     def _long_poll(self, name: str, read: ReadRequest, caller: Caller, found: Read) -> Answer:

@@ -135,6 +135,8 @@ class EventFeed:
         self._stale = True  # whether the stream may hold more than was sent
         self._last_sent_s = self._ends_at_s = 0.0
         self._max_age_s = min(caller.max_age_s, live.settings.sse_ttl_s)
+        if chunk.lifetime.is_sliding:  # frames that are cached already are sent without a read of the store
+            live.store.read(name, ReadRequest(offset=NOW), 1, live.clock_ms())
 
     def start(self, sink: Sink) -> None:
         """Begin to send: at once, and then at every change."""

@@ -371,15 +371,17 @@ def test_a_feed_ends_after_its_time() -> None:
 
 @pytest.mark.parametrize("live", ["", "&live=long-poll", "&live=sse"])
 @pytest.mark.parametrize("offset", ["-1", "now"])
-def test_every_reader_renews_a_ttl(offset: str, live: str) -> None:
-    """G8: also the second one, whose events were encoded before."""
+@pytest.mark.parametrize("path", ["/s", "/ds/s"])
+def test_every_reader_renews_a_ttl(path: str, offset: str, live: str) -> None:
+    """G8: also the second one, whose events were encoded before, and AnyCable's."""
 
     async def main() -> None:
-        bench = Bench()
-        bench.reply("PUT", "/s", stream_ttl="10")
+        bench = Bench(anycable=True)
+        bench.reply("PUT", "/s", stream_ttl="10", content_type="application/json")
         for _ in range(4):
             bench.now_ms += 9_000
-            answer = bench.ask("GET", f"/s?offset={offset}{live}")
+            answer = bench.ask("GET", f"{path}?offset={offset}{live}")
+            assert bench.reply("HEAD", "/s").status == 200
             assert getattr(answer, "status", 200) == 200
             if isinstance(answer, EventFeed):
                 answer.start(Sink())

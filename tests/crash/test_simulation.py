@@ -9,8 +9,8 @@ from crash.simulated_disk import SimulatedDisk
 from crash.simulated_engine import SimulatedCommitter, Variant, WatchedStore
 from crash.simulation import Simulation, first_violation
 from millstream.protocol.parts import Commit
+from millstream.protocol.retention import Trim
 from millstream.protocol.streams import Append, Create
-from millstream.protocol.trimming import Trim
 from millstream.store.base import Appended, Created
 from millstream.store.base import Committed as PartsCommitted
 from millstream.store.log.catalog import Catalog

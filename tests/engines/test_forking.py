@@ -7,6 +7,13 @@ import pytest
 
 from engines.driving import JSON, Engine, created
 from millstream.protocol.errors import MalformedError
+from millstream.protocol.forks import (
+    ForkBeyondTail,
+    ForkUnaligned,
+    SourceDeleted,
+    SourceNotFound,
+    SubOffsetOvershoot,
+)
 from millstream.protocol.producers import Gap, Stamp
 from millstream.protocol.streams import (
     Append,
@@ -14,14 +21,9 @@ from millstream.protocol.streams import (
     Create,
     Delete,
     Exists,
-    ForkBeyondTail,
-    ForkUnaligned,
     NameInUse,
     NotFound,
     SoftDeleted,
-    SourceDeleted,
-    SourceNotFound,
-    SubOffsetOvershoot,
     TypeMismatch,
 )
 

@@ -18,8 +18,8 @@ from millstream.protocol.parts import (
     TooManyParts,
 )
 from millstream.protocol.producers import Fenced, Stamp
-from millstream.protocol.staging import LIFETIME_MS
 from millstream.protocol.streams import (
+    PART_LIFETIME_MS,
     Closed,
     Delete,
     Duplicate,
@@ -245,7 +245,7 @@ def test_a_part_waits_for_a_day(engine: Engine, meanwhile: Callable[[], None]) -
     engine.create("/a")
     engine.stage("/a", "old", b"old")
     meanwhile()
-    engine.now_ms += LIFETIME_MS - 1
+    engine.now_ms += PART_LIFETIME_MS - 1
     engine.stage("/a", "young", b"young")
     assert engine.stage("/a", "old", b"old") == AlreadyStaged()
     engine.now_ms += 1
@@ -261,7 +261,7 @@ def test_parts_that_nobody_asks_for_go_by_themselves(engine: Engine, meanwhile: 
     engine.create("/b")
     engine.stage("/a", "x", b"x")
     meanwhile()
-    engine.now_ms += LIFETIME_MS
+    engine.now_ms += PART_LIFETIME_MS
     engine.expire()
     assert _staged(engine, "/a") == []
     meanwhile()

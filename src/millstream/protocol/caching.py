@@ -1,12 +1,14 @@
 """Caching: entity tags and cache directives of what readers get.
 
-A range of a stream never changes, so it may be cached. Closing a stream changes what its last range
-says, so the tag says it too; a tag must never hide EOF behind a 304.
+A range of a stream never changes, so it may be cached. Closing a stream changes the headers of its last
+range, so the tag changes too: a 304 must never hide the end of a stream.
 
 PROTOCOL.md 10; rules G2, G3, G6.
 """
 
 from typing import Final
+
+from millstream.protocol.offsets import NOW
 
 PUBLIC: Final = b"public, max-age=60, stale-while-revalidate=300"
 PRIVATE: Final = b"private, max-age=60, stale-while-revalidate=300"
@@ -14,6 +16,22 @@ FOR_A_TOKEN: Final = b"private, no-store"
 NO_STORE: Final = b"no-store"
 EVENT_STREAM: Final = b"no-cache, no-store"
 EVENT_STREAM_FOR_A_TOKEN: Final = b"private, no-cache, no-store"
+
+
+def for_client(by_token: bool, with_credentials: bool) -> bytes:
+    """Decide what caches may do with what this client reads (rule G6).
+
+    A cache checks no token, so it may not store what needed one. `Authorization` that this server did not
+    ask for may mean something to a proxy in front of it.
+    """
+    if by_token:
+        return FOR_A_TOKEN
+    return PRIVATE if with_credentials else PUBLIC
+
+
+def for_read(offset: int, allowed: bytes) -> bytes:
+    """Decide what caches may do with a read: the one of `offset=now` changes at every append (rule G2)."""
+    return NO_STORE if offset == NOW else allowed
 
 
 def entity_tag(stream_id: int, start: int, end: int, closed: bool) -> bytes:

@@ -1,15 +1,12 @@
-"""What a malformed or oversized request raises.
+"""Exceptions for requests that cannot be understood, or that are larger than the server accepts.
 
-Expected refusals (a closed stream, a fenced producer) are values, see `streams` and `producers`.
-An exception means that the request could not be understood at all, or is more than the server
-takes. It knows its status, a stable `code` for programs and a sentence for people.
+Expected refusals (a closed stream, a fenced producer) are values, see `streams` and `producers`. An
+exception carries a stable `code` for programs and a sentence for people; its status is in `problems`.
 """
 
 
 class RequestError(Exception):
     """A request that is refused before any stream is looked at."""
-
-    status = 400
 
     def __init__(self, code: str, detail: str) -> None:
         super().__init__(detail)
@@ -21,25 +18,13 @@ class MalformedError(RequestError):
     """A header, parameter, path or body that breaks the syntax of the protocol."""
 
 
+class OutsideMountError(RequestError):
+    """A path that is not below the prefix where streams live."""
+
+
 class TooLargeError(RequestError):
     """A body that is larger than the server accepts."""
-
-    status = 413
-
-
-class UrlTooLongError(RequestError):
-    """A URL that is longer than the server accepts."""
-
-    status = 414
 
 
 class UnsupportedEncodingError(RequestError):
     """A `Content-Encoding` that the server cannot decode."""
-
-    status = 415
-
-
-class HeadersTooLargeError(RequestError):
-    """More headers than the server accepts."""
-
-    status = 431

@@ -31,7 +31,7 @@ class Lifetime(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def is_sliding(self) -> bool:
-        """Whether every GET and POST renews the lifetime (rule G8): a TTL is renewed, a fixed expiry never."""
+        """Whether every GET and POST renews the lifetime: a TTL, but not a fixed expiry (rule G8)."""
         return self.ttl_s is not None
 
     def same(self, other: "Lifetime") -> bool:

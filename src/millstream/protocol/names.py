@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Final
 from urllib.parse import unquote_to_bytes
 
-from millstream.protocol.errors import MalformedError
+from millstream.protocol.errors import MalformedError, OutsideMountError
 
 RESERVED: Final = "__ds"
 """The first path segment of the control APIs; never part of a stream's name."""
@@ -37,6 +37,21 @@ def parse_name(raw_path: bytes) -> str:
     if not {".", ".."}.isdisjoint(name.split("/")):
         raise MalformedError("INVALID_NAME", "A stream's path must not contain the segments . and ..")
     return name
+
+
+def check_length(name: str, max_bytes: int) -> None:
+    """Refuse a new stream whose name is longer than this server allows (rule P3)."""
+    if len(name) > max_bytes or len(name.encode()) > max_bytes:
+        raise MalformedError("NAME_TOO_LONG", f"A path is at most {max_bytes} bytes long here.")
+
+
+def below_mount(name: str, mount: str) -> str:
+    """Cut the mount prefix off a path; streams live only below it (rule P1)."""
+    if not mount:
+        return name
+    if name.startswith(mount + "/"):
+        return name[len(mount) :]
+    raise OutsideMountError("NOT_FOUND", f"Streams live below {mount}/.")
 
 
 def is_reserved(name: str, roots: tuple[str, ...]) -> bool:

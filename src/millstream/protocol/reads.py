@@ -6,6 +6,7 @@ is a `Chunk`: bytes that begin and end where a reader may come back to.
 PROTOCOL.md 5.6, 8; rules O3, O4, G1, G2, G7.
 """
 
+import enum
 from typing import Protocol
 
 import msgspec
@@ -56,6 +57,24 @@ class Chunk(msgspec.Struct, frozen=True, gc=False):
     def at_end(self) -> bool:
         """Tell whether the reader has everything that there will ever be."""
         return self.closed and self.up_to_date
+
+
+class PollOutcome(enum.Enum):
+    """What a long-poll does with the chunk that it found."""
+
+    DATA = "answer with the chunk"
+    END = "answer that nothing more will come"
+    WAIT = "wait for a change"
+
+
+def poll_outcome(chunk: Chunk, until: int | None) -> PollOutcome:
+    """Decide when a long-poll is answered: data comes first, then the end; else it waits (rule L2).
+
+    A poll that has reached its bound (`until`, rule G7) can find nothing more, so it does not wait.
+    """
+    if chunk.data or (until is not None and chunk.end >= until):
+        return PollOutcome.DATA
+    return PollOutcome.END if chunk.at_end else PollOutcome.WAIT
 
 
 class Appends(Protocol):

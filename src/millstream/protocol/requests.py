@@ -3,7 +3,7 @@
 Parsing does not know any stream. It either understands a request or raises `MalformedError`;
 whether the request may happen is decided in `streams` and `reads`.
 
-PROTOCOL.md 5; rules O3, C3, C4, A3, A4, R1, F1, G7, L1, X4.
+PROTOCOL.md 5; rules A3, A4, C4, F1, G7, L1, X1.
 """
 
 import enum
@@ -58,7 +58,7 @@ class CreateRequest(msgspec.Struct, frozen=True):
     retention: Retention = KEEP_ALL
 
 
-class Live(enum.Enum):
+class LiveMode(enum.Enum):
     """Whether a read waits for more, and how."""
 
     NO = "no"
@@ -70,7 +70,7 @@ class ReadRequest(msgspec.Struct, frozen=True, gc=False):
     """A GET: from where, how far, and whether to wait."""
 
     offset: int = START
-    live: Live = Live.NO
+    live: LiveMode = LiveMode.NO
     cursor: int | None = None
     until: int | None = None
     limit: int | None = None
@@ -146,12 +146,10 @@ def _parse_fork_offset(text: bytes) -> int | None:
 def parse_read(query: Query) -> ReadRequest:
     """Read the parameters of a GET, or of a HEAD that asks what the GET would answer."""
     offset = query.one(b"offset")
-    live = parse_live(query.one(b"live"))
+    live = parse_live(query)
     until = query.one(b"until")
     limit = query.one(b"limit")
     cursor = query.one(b"cursor")
-    if live is not Live.NO and offset is None:
-        raise MalformedError("MISSING_OFFSET", "A live read needs an offset; offset=-1 is the start.")
     return ReadRequest(
         offset=parse_offset(offset) if offset is not None else START,
         live=live,
@@ -161,12 +159,23 @@ def parse_read(query: Query) -> ReadRequest:
     )
 
 
-def parse_live(mode: bytes | None) -> Live:
-    """Read how a read waits for more, if it does."""
+def parse_live(query: Query) -> LiveMode:
+    """Read whether a read waits for more, and how; one that does needs an offset (rule L1)."""
+    text = query.one(b"live")
+    if text is None or text == b"false":
+        return LiveMode.NO
     try:
-        return Live(mode.decode()) if mode is not None and mode != b"false" else Live.NO
+        mode = LiveMode(text.decode())
     except ValueError:
         raise MalformedError("INVALID_LIVE_MODE", "live is long-poll or sse.") from None
+    if mode is not LiveMode.NO and query.one(b"offset") is None:
+        raise MalformedError("MISSING_OFFSET", "A live read needs an offset; offset=-1 is the start.")
+    return mode
+
+
+def asks_what_get_answers(query: Query) -> bool:
+    """Tell whether a HEAD asks for the headers of a GET rather than of the stream (rule X1)."""
+    return query.has(b"offset") or query.has(b"until") or query.has(b"limit")
 
 
 def _parse_until(text: bytes) -> int:

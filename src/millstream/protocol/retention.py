@@ -1,19 +1,20 @@
-"""Retention: how much of a stream is kept, and what may go.
+"""Retention: how much of a stream is kept, and what is trimmed.
 
-A stream may be told to keep its newest bytes, its last seconds, or both; what either limit lets go
-goes. It always goes in whole appends, oldest first:
+A stream may keep its newest bytes, its last seconds, or both; what either limit does not keep is
+trimmed. Trims remove whole appends, oldest first:
 
-        0 ------ gone ------ start ---- may go ---- | ------- the newest, kept ------- tail
-                                                    `-- an append begins here
+        0 ---- trimmed ---- start ---- may go ---- | ------- the newest, kept ------- tail
+                                                   `-- an append begins here
 
-The limits are lower bounds: up to a sixteenth more is kept, so that a stream is not cut at every
-append. Offsets never change; one before `start` is 410.
+The limits are lower bounds: up to a sixteenth more is kept, so that a stream is not trimmed at every
+append. Offsets never change; one before `start` is gone. `plan_trim` decides; `apply_trim` is the only
+way in which a stream's start moves, and an engine that replays its log calls the same function.
 
-When something was written is remembered by marks, at most a few dozen of them: each says that all
-before a position had been written by a time. A mark covers a sixteenth of the time that is kept.
+Marks remember when something was written, at most a few dozen of them: each says that all bytes before
+a position were written by a time. A mark covers a sixteenth of the time that is kept.
 
-Forks read what they inherited from their source. So a stream that has forks keeps the range that is
-`Shared` with them, however far its own start has moved; the last fork's end lets go of it.
+Forks read what they inherited from their source. So a stream with forks keeps the range that it shares
+with them (`Shared`), however far its own start has moved, until the last fork is gone (`forks`).
 
 Rules X4, O4.
 """
@@ -140,6 +141,49 @@ def new_start(
                 break
             found = max(found, mark.end)
     return found
+
+
+# -- Trims ---------------------------------------------------------------------------------------
+
+
+class Trim(msgspec.Struct, frozen=True, gc=False):
+    """A change to commit: where the stream begins now, and how many of its own appends lie before."""
+
+    start: int
+    first_append: int
+
+
+class CountedAppends(Boundaries, Protocol):
+    """Appends that can be counted."""
+
+    def count(self, position: int) -> int:
+        """Tell how many of the stream's own appends end at or before a position."""
+        ...
+
+
+class Trimmed(Protocol):
+    """The state of a stream that trims read and change, see `streams.Stream`."""
+
+    retention: Retention
+    start: int
+    tail: int
+    first_append: int
+    marks: Marks
+    soft_deleted: bool
+
+
+def plan_trim(stream: Trimmed, now_ms: int, appends: CountedAppends) -> Trim | None:
+    """Decide what is trimmed from a stream now, if anything."""
+    if stream.soft_deleted:
+        return None
+    start = new_start(stream.retention, stream.start, stream.tail, stream.marks, now_ms, appends)
+    return Trim(start, appends.count(start)) if start > stream.start else None
+
+
+def apply_trim(stream: Trimmed, change: Trim) -> None:
+    """Move a stream's start."""
+    stream.start, stream.first_append = change.start, change.first_append
+    stream.marks = after(stream.marks, change.start)
 
 
 # -- What forks may read -------------------------------------------------------------------------

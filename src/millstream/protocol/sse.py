@@ -49,6 +49,15 @@ def control_event(next_offset: int, cursor: int | None, up_to_date: bool, closed
     )
 
 
+def event_content(kind: Kind, content: bytes, *, at_end: bool) -> bytes:
+    """Cut what one data event may carry: of text, whole characters only (rule L7).
+
+    An append may end inside a UTF-8 character. Its rest comes with a later append, so it is held back
+    until then; at the end of a closed stream nothing comes, and all is sent.
+    """
+    return content if at_end or kind is not Kind.TEXT else content[: whole_characters(content)]
+
+
 def whole_characters(content: bytes) -> int:
     """Count the bytes before a UTF-8 character that is cut off at the end of the content."""
     for back in range(1, min(4, len(content) + 1)):

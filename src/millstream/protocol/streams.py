@@ -1,11 +1,14 @@
-"""Streams: what may happen to one, decided without touching anything.
+"""Streams: the state of a stream, and what an append, a PUT or a DELETE does to it.
 
-`Stream` is all that later decisions depend on. A plan looks at it and at a request and says what
-should happen, as a value: a change to commit, or the reason why not. `apply_append` is the only
-way in which an accepted append changes a stream; an engine that replays its log calls the same.
+`Stream` is all that later decisions depend on. A plan looks at it and at a request and returns a value:
+a change to commit, or the reason for a refusal. `apply_append` is the only way in which an accepted
+append changes a stream; an engine that replays its log calls the same function. What else changes
+streams: `parts` (multipart appends), `forks`, `retention` (trims).
 
-PROTOCOL.md 4.1, 5.1 to 5.4; rules C1, C4, C5, A1 to A9, F1, F2, X4.
+PROTOCOL.md 4.1, 5.1 to 5.4; rules C1, C4 to C6, A1, A2, A4 to A9, F2, X4.
 """
+
+from typing import Final
 
 import msgspec
 
@@ -13,10 +16,72 @@ from millstream.protocol import json_frames, producers, retention
 from millstream.protocol.content import DEFAULT_TYPE, Kind, kind_of, same_type
 from millstream.protocol.expiry import FOREVER, Lifetime
 from millstream.protocol.producers import BadStart, Fenced, Gap, Repeated, Stamp
-from millstream.protocol.reads import Appends, between_messages
 from millstream.protocol.requests import AppendRequest, CreateRequest
 from millstream.protocol.retention import KEEP_ALL, Marks, Retention, Shared
-from millstream.protocol.staging import Staged
+
+PART_LIFETIME_MS: Final = 24 * 3600 * 1000
+"""How long a staged part waits for its commit (rule X3)."""
+
+
+# -- State ---------------------------------------------------------------------------------------
+
+
+class Part(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A staged part: bytes that wait for their commit.
+
+    Its number is unique in the stream for ever, so an engine may name a file by it and remove the file
+    at any later time.
+    """
+
+    number: int
+    size: int
+    staged_ms: int
+
+    def expired(self, now_ms: int) -> bool:
+        """Tell whether the part has waited too long."""
+        return now_ms >= self.staged_ms + PART_LIFETIME_MS
+
+
+class Staged(msgspec.Struct):
+    """The parts of one stream by the ids that their writers chose, oldest first.
+
+    `count` is the next part's number, `size` the bytes of all parts together.
+    """
+
+    parts: dict[str, Part] = {}
+    count: int = 0
+    size: int = 0
+
+    def add(self, id: str, size: int, now_ms: int) -> Part:
+        """Add a part under an id that is free."""
+        part = self.parts[id] = Part(self.count, size, now_ms)
+        self.count += 1
+        self.size += size
+        return part
+
+    def take(self, id: str) -> Part:
+        """Remove a part and return it."""
+        part = self.parts.pop(id)
+        self.size -= part.size
+        return part
+
+    def clear(self) -> None:
+        """Remove all parts; their numbers stay used."""
+        self.parts.clear()
+        self.size = 0
+
+    def expired(self, now_ms: int) -> list[str]:
+        """Give the parts that have waited too long; oldest first, so a younger one ends the search."""
+        ids = []
+        for id, part in self.parts.items():
+            if not part.expired(now_ms):
+                break
+            ids.append(id)
+        return ids
+
+    def copy(self) -> "Staged":
+        """Copy the parts as they are now."""
+        return Staged(self.parts.copy(), self.count, self.size)
 
 
 class Fork(msgspec.Struct, frozen=True, gc=False):
@@ -224,7 +289,7 @@ def apply_append(stream: Stream, change: Append, now_ms: int) -> None:
     stream.renew(now_ms)
 
 
-# -- Creating and forking ------------------------------------------------------------------------
+# -- Creating ------------------------------------------------------------------------------------
 
 
 class Exists(msgspec.Struct, frozen=True):
@@ -246,40 +311,6 @@ class NameInUse(msgspec.Struct, frozen=True):
     name: str
 
 
-class SourceNotFound(msgspec.Struct, frozen=True):
-    """There is no stream to fork from."""
-
-    name: str
-
-
-class SourceDeleted(msgspec.Struct, frozen=True):
-    """The stream to fork from is deleted and only kept for its other forks."""
-
-    name: str
-
-
-class ForkBeyondTail(msgspec.Struct, frozen=True):
-    """The fork offset is not in the source."""
-
-    tail: int
-
-
-class ForkBeforeStart(msgspec.Struct, frozen=True):
-    """The source no longer keeps the bytes before the fork offset."""
-
-    earliest: int
-
-
-class ForkUnaligned(msgspec.Struct, frozen=True):
-    """The fork offset points into the middle of a JSON message: this server never gave it."""
-
-
-class SubOffsetOvershoot(msgspec.Struct, frozen=True):
-    """The sub-offset reaches past the next append."""
-
-    available: int
-
-
 class TooManyStreams(msgspec.Struct, frozen=True):
     """There are as many streams below this path as there may be."""
 
@@ -294,19 +325,7 @@ class Create(msgspec.Struct, frozen=True):
     data: bytes
 
 
-CreateRefusal = (
-    ConfigMismatch
-    | NameInUse
-    | SourceNotFound
-    | SourceDeleted
-    | TypeMismatch
-    | ForkBeyondTail
-    | ForkBeforeStart
-    | ForkUnaligned
-    | SubOffsetOvershoot
-    | StreamFull
-    | TooManyStreams
-)
+CreateRefusal = ConfigMismatch | NameInUse | TypeMismatch | StreamFull | TooManyStreams
 CreatePlan = Create | Exists | CreateRefusal
 
 
@@ -348,64 +367,11 @@ def plan_create(
         lifetime=request.lifetime,
         retention=request.retention.or_else(usual),
     )
-    return _create(stream, request, now_ms)
+    return complete_create(stream, request, now_ms)
 
 
-def fork_anchor(
-    source: Stream, request: CreateRequest, earliest: int, appends: Appends
-) -> int | SourceDeleted | TypeMismatch | ForkBeyondTail | ForkBeforeStart | ForkUnaligned:
-    """Decide where in the source a fork begins, before any sub-offset."""
-    if source.soft_deleted:
-        return SourceDeleted(source.name)
-    if request.content_type is not None and not same_type(request.content_type, source.content_type):
-        return TypeMismatch(source.content_type, request.content_type)
-    if request.fork_offset is None:
-        return source.tail
-    anchor = max(request.fork_offset, 0)
-    if anchor > source.tail:
-        return ForkBeyondTail(source.tail)
-    if anchor < earliest:
-        return ForkBeforeStart(earliest)
-    if source.kind is Kind.JSON and 0 < anchor < source.tail and not between_messages(anchor, appends):
-        return ForkUnaligned()
-    return anchor
-
-
-def fork_base(kind: Kind, anchor: int, sub_offset: int, next_append: bytes) -> int | SubOffsetOvershoot:
-    """Move a fork's beginning past `sub_offset` messages (JSON) or bytes of the source's next append."""
-    if sub_offset == 0:
-        return anchor
-    if kind is Kind.JSON:
-        ends = json_frames.message_ends(next_append)
-        return anchor + ends[sub_offset - 1] if sub_offset <= len(ends) else SubOffsetOvershoot(len(ends))
-    if sub_offset <= len(next_append):
-        return anchor + sub_offset
-    return SubOffsetOvershoot(len(next_append))
-
-
-def plan_fork(
-    id: int, name: str, source: Stream, anchor: int, base: int, request: CreateRequest, now_ms: int
-) -> Create:
-    """Decide a PUT that forks: an open stream with no producers, whose lifetime follows the source's."""
-    limits = request.retention.or_else(source.retention)
-    stream = Stream(
-        id=id,
-        name=name,
-        content_type=request.content_type or source.content_type,
-        kind=source.kind,
-        created_ms=now_ms,
-        lifetime=request.lifetime or source.lifetime,
-        tail=base,
-        fork=Fork(source.id, source.name, anchor, request.fork_sub_offset, base),
-        retention=limits,
-        start=source.start,
-        marks=retention.inherited(source.marks, limits, source.start, base, now_ms),
-    )
-    return _create(stream, request, now_ms)
-
-
-def _create(stream: Stream, request: CreateRequest, now_ms: int) -> Create:
-    """Complete a new stream with its first content and with what was asked for."""
+def complete_create(stream: Stream, request: CreateRequest, now_ms: int) -> Create:
+    """Complete a new stream with its first content and its lifetime (rules C3, C4)."""
     data = json_frames.frame(request.body) if stream.kind is Kind.JSON and request.body else request.body
     stream.tail += len(data)
     stream.closed = request.closed
@@ -432,8 +398,3 @@ def plan_delete(stream: Stream) -> Delete | SoftDeleted:
     if stream.soft_deleted:
         return SoftDeleted(stream.name)
     return Delete(stream, soft=stream.fork_count > 0)
-
-
-def releases_source(source: Stream) -> bool:
-    """Tell whether a source goes too, now that one fork less needs it; the caller has counted down."""
-    return source.soft_deleted and source.fork_count == 0

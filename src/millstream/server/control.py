@@ -12,11 +12,11 @@ from functools import partial
 
 import msgspec
 
-from millstream.protocol import caching, headers
+from millstream.protocol import caching, headers, problems
 from millstream.protocol.errors import MalformedError
+from millstream.protocol.http import Header, Reply
 from millstream.protocol.offsets import format_offset
 from millstream.protocol.queries import Query
-from millstream.protocol.replies import Header, Reply, problem
 from millstream.server.access.auth import Auth, refuse
 from millstream.server.access.grants import Action, Grant
 from millstream.server.live.readers import Live
@@ -93,7 +93,7 @@ class Control:
 
 def _status(status: str, *, ready: bool) -> Reply:
     if not ready:
-        return problem(503, "NOT_READY", f"The server takes no appends: {status}.", [(b"retry-after", b"5")])
+        return problems.not_ready(status)
     return Reply(200, [_JSON, _NO_STORE], msgspec.json.encode({"status": status}))
 
 

@@ -17,8 +17,8 @@ from typing import Final
 
 from millstream.protocol import caching, headers
 from millstream.protocol.errors import MalformedError
+from millstream.protocol.http import Header, Reply
 from millstream.protocol.names import parse_name
-from millstream.protocol.replies import Header, Reply
 from millstream.server.request import Answer, Request
 
 _TYPES: Final = {

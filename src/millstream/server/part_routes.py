@@ -3,9 +3,10 @@
 from collections.abc import Callable
 
 from millstream.protocol import parts
+from millstream.protocol.http import Reply
 from millstream.protocol.parts import Commit
 from millstream.protocol.queries import Query
-from millstream.protocol.replies import Reply, reply_to
+from millstream.protocol.replies import reply_to
 from millstream.protocol.requests import AppendRequest
 from millstream.server.request import Answer, Request
 from millstream.server.settings import Settings

@@ -1,7 +1,7 @@
 """A request as the routes see it, whichever server received it."""
 
 from millstream.protocol import caching
-from millstream.protocol.replies import Reply
+from millstream.protocol.http import Reply
 from millstream.server.access.grants import EVERYTHING
 from millstream.server.live.readers import EventFeed
 from millstream.store.pending import Pending
@@ -40,6 +40,4 @@ class Request:
     @property
     def cache_control(self) -> bytes:
         """How caches may treat the answer: it may be meant for this client only."""
-        if self.token:
-            return caching.FOR_A_TOKEN
-        return caching.PRIVATE if b"authorization" in self.headers else caching.PUBLIC
+        return caching.for_client(bool(self.token), b"authorization" in self.headers)

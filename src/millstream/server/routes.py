@@ -12,21 +12,27 @@ from functools import lru_cache, partial
 
 import msgspec
 
-from millstream.protocol import caching, headers, replies, streams
-from millstream.protocol.errors import MalformedError, RequestError
-from millstream.protocol.names import control_path, is_reserved, parse_name
-from millstream.protocol.offsets import NOW
+from millstream.protocol import caching, headers, problems, replies, streams
+from millstream.protocol.errors import RequestError
+from millstream.protocol.http import Header, Reply
+from millstream.protocol.names import below_mount, check_length, control_path, is_reserved, parse_name
 from millstream.protocol.queries import Query
-from millstream.protocol.reads import Chunk
-from millstream.protocol.replies import Reply, problem, reply_to
-from millstream.protocol.requests import AppendRequest, ReadRequest, parse_append, parse_create, parse_read
-from millstream.protocol.requests import Live as LiveMode
-from millstream.protocol.streams import Stream
+from millstream.protocol.reads import Chunk, PollOutcome, poll_outcome
+from millstream.protocol.replies import reply_to
+from millstream.protocol.requests import (
+    AppendRequest,
+    LiveMode,
+    ReadRequest,
+    asks_what_get_answers,
+    parse_append,
+    parse_create,
+    parse_read,
+)
+from millstream.protocol.streams import NotFound, Stream
 from millstream.server import compression
 from millstream.server.access import cors
 from millstream.server.access.admission import Admission
 from millstream.server.access.auth import Auth, keep_private, refuse
-from millstream.server.access.challenges import unauthorized
 from millstream.server.access.grants import Action
 from millstream.server.access.limits import Limits
 from millstream.server.anycable.reads import Reads as AnyCableReads
@@ -40,7 +46,7 @@ from millstream.server.request import Answer, Request
 from millstream.server.settings import Settings
 from millstream.server.telemetry.engine_metrics import EngineMetrics
 from millstream.server.telemetry.metrics import Labelled, Metrics
-from millstream.store.base import Appended, Created, Deleted, Head, Read, Store
+from millstream.store.base import Appended, Created, Head, Read, Store
 from millstream.store.pending import Eventually, Pending, when
 
 STREAM_ROOTS = ("/", "/v1/stream/")
@@ -124,12 +130,12 @@ class Routes:
                 return elsewhere(name, request)
             route = self._methods.get(request.method)
             if route is None:
-                return _method_not_allowed(cors.METHODS)
+                return problems.method_not_allowed(cors.METHODS)
             if self.is_guarded:
                 return self._guarded(route, name, request)
             return route(name, request)
         except RequestError as error:
-            return replies.malformed(error)
+            return problems.malformed(error)
         except Exception as error:
             return failed(error)
 
@@ -171,10 +177,8 @@ class Routes:
             body = self._body(request) if b"content-encoding" in request.headers else request.body
             append = found or parse_append(request.headers, body)
         except RequestError as error:
-            # Rule A2: a stream that is not there says so first.
-            refusal = replies.malformed(error)
             there = self.store.head(name, self._clock_ms())
-            return when(there, lambda head: refusal if isinstance(head, Stream) else reply_to(head))
+            return when(there, partial(problems.missing_or_malformed, error=error))
         return self.append(name, append)
 
     def append(self, name: str, append: AppendRequest) -> Answer:
@@ -189,10 +193,7 @@ class Routes:
         return replies.appended(decision)
 
     def _create(self, name: str, request: Request) -> Answer:
-        if len(name) > self._max_name_bytes or len(name.encode()) > self._max_name_bytes:
-            raise MalformedError(
-                "NAME_TOO_LONG", f"A path is at most {self._max_name_bytes} bytes long here."
-            )
+        check_length(name, self._max_name_bytes)
         if (overload := self.admission.refusal()) is not None:
             return overload
         create = parse_create(request.headers, self._body(request))
@@ -280,17 +281,18 @@ class Routes:
     def _long_poll(self, name: str, read: ReadRequest, caller: Caller, found: Read) -> Answer:
         if not isinstance(found, Chunk):
             return reply_to(found)
-        if found.data or (read.until is not None and found.end >= read.until):
-            cursor = self.live.cursor_after(read.cursor)
-            return replies.read(found, cursor=cursor, cache=caller.cache)
-        if found.at_end:
+        outcome = poll_outcome(found, read.until)
+        if outcome is PollOutcome.DATA:
+            cursor, cache = self.live.cursor_after(read.cursor), caching.for_read(read.offset, caller.cache)
+            return replies.read(found, cursor=cursor, cache=cache)
+        if outcome is PollOutcome.END:
             return replies.nothing_new(found, 0)
         return LongPoll(self.live, name, read, found, caller)
 
     def _head(self, name: str, request: Request) -> Answer:
         self.metrics.reads += 1
         query = Query(request.query)
-        if not (query.has(b"offset") or query.has(b"until") or query.has(b"limit")):
+        if not asks_what_get_answers(query):
             return when(self.store.head(name, self._clock_ms()), _head_reply)
         read = parse_read(query)
         found = self.store.read(name, read, self.settings.max_chunk_bytes, self._clock_ms(), peek=True)
@@ -316,11 +318,7 @@ class Routes:
         dropped = self._parts.delete(name, request) if request.query else None
         if dropped is not None:
             return dropped
-
-        def reply(decision: Deleted) -> Reply:
-            return replies.DELETED if isinstance(decision, streams.Delete) else reply_to(decision)
-
-        return when(self.store.delete(name, self._clock_ms()), reply)
+        return when(self.store.delete(name, self._clock_ms()), reply_to)
 
     def _below_anycable(self, name: str, mount: str) -> str | None:
         prefix = mount + self.settings.anycable_path
@@ -330,12 +328,12 @@ class Routes:
         if request.method == b"OPTIONS":
             return cors.preflight()
         if request.method not in (b"GET", b"HEAD"):
-            return _method_not_allowed(b"GET, HEAD, OPTIONS")
+            return problems.method_not_allowed(b"GET, HEAD, OPTIONS")
         if name == "/" or is_reserved(name, STREAM_ROOTS):
-            return problem(404, "NOT_FOUND", f"There is no stream at {name}.")
+            return reply_to(NotFound(name))
         answer = self._guarded(self._anycable_reads.answer, name, request)
-        if isinstance(answer, Reply) and answer.status == 403:  # to AnyCable both are one
-            return unauthorized("INVALID_TOKEN", "The token does not allow to read this stream.")
+        if isinstance(answer, Reply) and problems.is_forbidden(answer):
+            return problems.UNREADABLE_BY_TOKEN
         return answer
 
     # -- Control APIs ----------------------------------------------------------------------------
@@ -344,11 +342,11 @@ class Routes:
         paths = [path for root in STREAM_ROOTS if (path := control_path(name, root)) is not None]
         route = self.controls.find(paths[0]) if paths else None
         if route is None:
-            return problem(404, "NOT_FOUND", f"There is nothing at {name}.")
+            return problems.nothing_at(name)
         if request.method == b"OPTIONS":
             return cors.preflight()
         if request.method not in (b"GET", b"HEAD"):
-            return _method_not_allowed(b"GET, HEAD, OPTIONS")
+            return problems.method_not_allowed(b"GET, HEAD, OPTIONS")
         if self._limits.are_on and paths[0] in _COUNTED_CONTROLS:
             rates = self._limits.by_address(request.client, self._clock_ms() / 1000)
             return when(rates.refusal or route(request), rates.written_on)
@@ -357,12 +355,7 @@ class Routes:
     # -- What requests share ---------------------------------------------------------------------
 
     def _unmounted(self, name: str, mount: str) -> str:
-        prefix = mount + self._path
-        if not prefix:
-            return name
-        if name.startswith(prefix + "/"):
-            return name[len(prefix) :]
-        raise NotBelowMountError("NOT_FOUND", f"Streams live below {prefix}/.")
+        return below_mount(name, mount + self._path)
 
     def _body(self, request: Request) -> bytes:
         coding = request.headers.get(b"content-encoding")
@@ -381,13 +374,7 @@ class Routes:
 def failed(error: Exception) -> Reply:
     """Answer when nobody has thought of what went wrong."""
     _log.error("a request could not be answered", exc_info=error)
-    return problem(500, "INTERNAL_ERROR", "The server failed to answer; its log says why.")
-
-
-class NotBelowMountError(RequestError):
-    """A path outside of where streams live."""
-
-    status = 404
+    return problems.INTERNAL_ERROR
 
 
 def _read_reply(request: Request, read: ReadRequest, found: Read) -> Reply:
@@ -396,8 +383,7 @@ def _read_reply(request: Request, read: ReadRequest, found: Read) -> Reply:
     return replies.read(
         found,
         request.headers.get(b"if-none-match"),
-        at_tail=read.offset == NOW,
-        cache=request.cache_control,
+        cache=caching.for_read(read.offset, request.cache_control),
     )
 
 
@@ -405,7 +391,7 @@ def _head_reply(found: Head) -> Reply:
     return replies.head(found) if isinstance(found, Stream) else reply_to(found)
 
 
-def _choose_coding(request: Request, reply: Reply) -> tuple[bytes | None, list[replies.Header]]:
+def _choose_coding(request: Request, reply: Reply) -> tuple[bytes | None, list[Header]]:
     """Choose how a reply is compressed, and give the headers that it has then."""
     fields = dict(reply.headers)
     accepted = request.headers.get(b"accept-encoding", b"")
@@ -416,7 +402,3 @@ def _choose_coding(request: Request, reply: Reply) -> tuple[bytes | None, list[r
         if b"etag" in fields:
             fields[b"etag"] = caching.encoded_tag(fields[b"etag"], coding)
     return coding, [*fields.items()]
-
-
-def _method_not_allowed(allowed: bytes) -> Reply:
-    return problem(405, "METHOD_NOT_ALLOWED", f"Allowed here: {allowed.decode()}.", [(b"allow", allowed)])

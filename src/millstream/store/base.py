@@ -22,6 +22,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from millstream.protocol.forks import ForkRefusal
 from millstream.protocol.parts import CommitPlan, CommitRequest, Drop, StagePlan, StageRequest
 from millstream.protocol.reads import Chunk, OffsetGone, OffsetUnaligned
 from millstream.protocol.requests import AppendRequest, CreateRequest, ReadRequest
@@ -39,7 +40,7 @@ from millstream.store.measures import Measures, Sizes
 from millstream.store.pending import Eventually
 
 Missing = NotFound | SoftDeleted
-Created = CreatePlan | Unstored
+Created = CreatePlan | ForkRefusal | Unstored
 Appended = AppendPlan | Missing | Unstored
 Read = Chunk | OffsetGone | OffsetUnaligned | Missing
 Head = Stream | Missing

@@ -4,7 +4,7 @@ import itertools
 import secrets
 from collections.abc import Iterator
 
-from millstream.protocol import parts, streams, trimming
+from millstream.protocol import parts, retention, streams
 from millstream.protocol.streams import Stream
 from millstream.store.names import SortedNames
 from millstream.store.parts import StagingTable
@@ -63,7 +63,7 @@ class MemoryStore(StagingTable):
     def _commit_drop(self, kept: Kept, plan: parts.Drop) -> parts.Drop:
         return plan
 
-    def _commit_trim(self, kept: Kept, change: trimming.Trim) -> None:
+    def _commit_trim(self, kept: Kept, change: retention.Trim) -> None:
         kept.start = change.start
         _let_go(kept)
         self.listener(kept.stream.name)

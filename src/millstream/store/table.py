@@ -17,10 +17,9 @@ from typing import Protocol, TypeVar
 
 import msgspec
 
-from millstream.protocol import lineage, reads, streams, trimming
+from millstream.protocol import forks, lineage, reads, retention, streams
 from millstream.protocol.globs import glob_matches
 from millstream.protocol.requests import AppendRequest, CreateRequest, ReadRequest
-from millstream.protocol.retention import is_overfull
 from millstream.protocol.streams import NotFound, SoftDeleted, Stream
 from millstream.store.base import Appended, Created, Deleted, Head, Missing, Page, Read, Store
 from millstream.store.pending import Eventually
@@ -179,7 +178,7 @@ class TableStore(Store):
         """Take note that a TTL was renewed."""
 
     @abstractmethod
-    def _commit_trim(self, kept: Kept, change: trimming.Trim) -> None:
+    def _commit_trim(self, kept: Kept, change: retention.Trim) -> None:
         """Make durable that a stream begins later now, then visible; then let go of its bytes."""
 
     def _release_parts(self, kept: Kept, numbers: list[int]) -> None:
@@ -339,18 +338,18 @@ class TableStore(Store):
 
     def _fork(self, name: str, request: CreateRequest, source_name: str, now_ms: int) -> Eventually[Created]:
         if isinstance(self._find(source_name, now_ms), NotFound):
-            return streams.SourceNotFound(source_name)
+            return forks.SourceNotFound(source_name)
         source = self._by_name[source_name]
-        anchor = streams.fork_anchor(source.stream, request, earliest=source.stream.start, appends=source)
+        anchor = forks.fork_anchor(source.stream, request, earliest=source.stream.start, appends=source)
         if not isinstance(anchor, int):
             return anchor
         following = b""
         if request.fork_sub_offset and anchor < source.stream.tail:
             following = source.fetch(anchor, source.bounds(anchor)[1])
-        base = streams.fork_base(source.stream.kind, anchor, request.fork_sub_offset, following)
+        base = forks.fork_base(source.stream.kind, anchor, request.fork_sub_offset, following)
         if not isinstance(base, int):
             return base
-        plan = streams.plan_fork(self._next_id(), name, source.stream, anchor, base, request, now_ms)
+        plan = forks.plan_fork(self._next_id(), name, source.stream, anchor, base, request, now_ms)
         return self._keep(plan, source)
 
     def _keep(self, plan: streams.Create, source: Kept | None) -> Eventually[Created]:
@@ -364,7 +363,7 @@ class TableStore(Store):
             kept.content.append(plan.data)
         if source is not None:
             source.stream.fork_count += 1
-            trimming.share(source.stream, stream.base)
+            forks.share(source.stream, stream.base)
         self._by_name[stream.name] = kept
         self._watch(kept)
         return self._commit_create(kept, plan)
@@ -376,13 +375,13 @@ class TableStore(Store):
         if due_ms is not None and due_ms < kept.watched_ms:
             kept.watched_ms = due_ms
             heapq.heappush(self._deadlines, (due_ms, stream.id, stream.name))
-        if is_overfull(stream.retention, stream.start, stream.tail):
+        if retention.is_overfull(stream.retention, stream.start, stream.tail):
             self._overfull[stream.id] = kept
 
     def _trim(self, kept: Kept, now_ms: int) -> None:
-        change = trimming.plan_trim(kept.stream, now_ms, kept)
+        change = retention.plan_trim(kept.stream, now_ms, kept)
         if change is not None:
-            trimming.apply_trim(kept.stream, change)
+            retention.apply_trim(kept.stream, change)
             self._commit_trim(kept, change)
 
     def _end(self, kept: Kept) -> Eventually[Deleted]:
@@ -415,8 +414,8 @@ class TableStore(Store):
             if source is None:
                 return gone, None
             source.stream.fork_count -= 1
-            trimming.unshare(source.stream)
-            if not streams.releases_source(source.stream):
+            forks.unshare(source.stream)
+            if not forks.releases_source(source.stream):
                 return gone, source
             doomed = source
         return gone, None

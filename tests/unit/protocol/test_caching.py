@@ -1,10 +1,12 @@
-"""Entity tags and cache directives: rules G3, G6."""
+"""Entity tags and cache directives: rules G2, G3, G6."""
 
 import itertools
 
 import pytest
 
+from millstream.protocol import caching
 from millstream.protocol.caching import NO_STORE, PRIVATE, PUBLIC, encoded_tag, entity_tag, matches
+from millstream.protocol.offsets import NOW, START
 
 TAG = entity_tag(255, 0, 10, False)
 
@@ -53,3 +55,21 @@ def test_cache_directives_are_those_of_the_protocol() -> None:
     assert PUBLIC == b"public, max-age=60, stale-while-revalidate=300"
     assert PUBLIC.replace(b"public", b"private") == PRIVATE
     assert NO_STORE == b"no-store"
+
+
+@pytest.mark.parametrize(
+    ("by_token", "with_credentials", "allowed"),
+    [
+        (False, False, caching.PUBLIC),
+        (False, True, caching.PRIVATE),
+        (True, False, caching.FOR_A_TOKEN),
+        (True, True, caching.FOR_A_TOKEN),
+    ],
+)
+def test_what_took_credentials_is_not_for_shared_caches(
+    by_token: bool, with_credentials: bool, allowed: bytes
+) -> None:
+    """G6; and nobody stores the answer to `now` (G2)."""
+    assert caching.for_client(by_token, with_credentials) == allowed
+    assert caching.for_read(5, allowed) == caching.for_read(START, allowed) == allowed
+    assert caching.for_read(NOW, allowed) == caching.NO_STORE

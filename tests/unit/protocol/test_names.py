@@ -4,8 +4,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millstream.protocol.errors import MalformedError
-from millstream.protocol.names import MAX_NAME_BYTES, control_path, is_reserved, parse_name
+from millstream.protocol.errors import MalformedError, OutsideMountError
+from millstream.protocol.names import (
+    MAX_NAME_BYTES,
+    below_mount,
+    check_length,
+    control_path,
+    is_reserved,
+    parse_name,
+)
 
 ROOTS = ("/", "/v1/stream/")
 
@@ -133,3 +140,27 @@ def test_every_accepted_name_is_safe_to_print_and_to_join(raw: bytes) -> None:
     assert name.startswith("/")
     assert not {"\x00", "\r", "\n", "\x1b"} & set(name)
     assert not {".", ".."} & set(name.split("/"))
+
+
+@pytest.mark.parametrize(
+    ("name", "mount", "below"),
+    [("/a", "", "/a"), ("/m/a", "/m", "/a"), ("/m//a", "/m", "//a"), ("/m/", "/m", "/")],
+)
+def test_the_mount_is_no_part_of_a_name(name: str, mount: str, below: str) -> None:
+    """P1."""
+    assert below_mount(name, mount) == below
+
+
+@pytest.mark.parametrize("name", ["/a", "/m", "/mm/a", "/a/m/a"])
+def test_there_are_no_streams_outside_of_the_mount(name: str) -> None:
+    """P1."""
+    with pytest.raises(OutsideMountError):
+        below_mount(name, "/m")
+
+
+def test_a_name_is_measured_in_bytes() -> None:
+    """P3."""
+    check_length("/\u00e9", 3)
+    for name in ("/\u00e9", "/abc"):
+        with pytest.raises(MalformedError):
+            check_length(name, 2)

@@ -11,8 +11,7 @@ from millstream.protocol.parts import CommitRequest, StageRequest
 from millstream.protocol.producers import Gap, Stamp
 from millstream.protocol.queries import Query
 from millstream.protocol.requests import AppendRequest
-from millstream.protocol.staging import LIFETIME_MS, Part, Staged
-from millstream.protocol.streams import Closed, Duplicate, Stream
+from millstream.protocol.streams import PART_LIFETIME_MS, Closed, Duplicate, Part, Staged, Stream
 
 TEXT = b"text/plain"
 
@@ -98,9 +97,9 @@ def test_parts_expire_after_a_day_oldest_first() -> None:
     staged = Staged()
     staged.add("old", 1, 0)
     staged.add("young", 1, 1)
-    assert staged.expired(LIFETIME_MS - 1) == []
-    assert staged.expired(LIFETIME_MS) == ["old"]
-    assert staged.expired(LIFETIME_MS + 1) == ["old", "young"]
+    assert staged.expired(PART_LIFETIME_MS - 1) == []
+    assert staged.expired(PART_LIFETIME_MS) == ["old"]
+    assert staged.expired(PART_LIFETIME_MS + 1) == ["old", "young"]
 
 
 def test_a_copy_stays_as_it_was() -> None:

@@ -1,4 +1,4 @@
-"""Which bytes a reader gets: rules O3, O4, G1, G2, G7."""
+"""Which bytes a reader gets: rules O3, O4, G1, G2, G7, L2."""
 
 import json
 
@@ -10,7 +10,15 @@ from millstream.protocol import json_frames
 from millstream.protocol.content import Kind
 from millstream.protocol.expiry import FOREVER
 from millstream.protocol.offsets import NOW, START
-from millstream.protocol.reads import Chunk, OffsetGone, OffsetUnaligned, Span, plan_read
+from millstream.protocol.reads import (
+    Chunk,
+    OffsetGone,
+    OffsetUnaligned,
+    PollOutcome,
+    Span,
+    plan_read,
+    poll_outcome,
+)
 from millstream.protocol.requests import ReadRequest
 
 
@@ -160,3 +168,23 @@ def test_a_reader_is_at_the_end_when_nothing_can_follow(up_to_date: bool, closed
     """G1."""
     chunk = Chunk(1, b"text/plain", Kind.TEXT, FOREVER, 0, 1, b"a", up_to_date, closed)
     assert chunk.at_end is at_end
+
+
+@pytest.mark.parametrize(
+    ("data", "closed", "until", "outcome"),
+    [
+        (b"abc", False, None, PollOutcome.DATA),
+        (b"abc", True, None, PollOutcome.DATA),
+        (b"", True, None, PollOutcome.END),
+        (b"", False, None, PollOutcome.WAIT),
+        (b"", False, 11, PollOutcome.WAIT),
+        (b"", False, 10, PollOutcome.DATA),
+        (b"", True, 10, PollOutcome.DATA),
+    ],
+)
+def test_a_long_poll_gives_data_first_then_the_end(
+    data: bytes, closed: bool, until: int | None, outcome: PollOutcome
+) -> None:
+    """L2; and one that is at its bound does not wait for more (G7)."""
+    chunk = Chunk(1, b"text/plain", Kind.TEXT, FOREVER, 10 - len(data), 10, data, True, closed)
+    assert poll_outcome(chunk, until) is outcome

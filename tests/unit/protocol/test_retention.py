@@ -7,12 +7,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millstream.protocol import retention, trimming
+from millstream.protocol import forks, retention
 from millstream.protocol.content import Kind
 from millstream.protocol.errors import MalformedError
-from millstream.protocol.retention import KEEP_ALL, Mark, Retention, Shared, parse_retention
+from millstream.protocol.retention import (
+    KEEP_ALL,
+    Mark,
+    Retention,
+    Shared,
+    Trim,
+    apply_trim,
+    parse_retention,
+    plan_trim,
+)
 from millstream.protocol.streams import Append, Stream, apply_append
-from millstream.protocol.trimming import Trim, apply_trim, plan_trim
 
 
 @pytest.mark.parametrize(
@@ -175,22 +183,22 @@ def test_forks_share_from_the_first_ones_beginning_until_the_last_one_ends() -> 
     apply_trim(source, Trim(20, 2))
     for count, base in ((1, 50), (2, 30)):
         source.fork_count = count
-        trimming.share(source, base)
+        forks.share(source, base)
         assert source.shared == Shared(20, 2, 50)
     apply_trim(source, Trim(90, 9))
     source.fork_count = 3
-    trimming.share(source, 95)
+    forks.share(source, 95)
     assert source.shared == Shared(20, 2, 95)
     source.fork_count = 1
-    trimming.unshare(source)
+    forks.unshare(source)
     assert source.shared == Shared(20, 2, 95)
     source.fork_count = 0
-    trimming.unshare(source)
+    forks.unshare(source)
     assert source.shared is None
 
 
 def test_a_stream_that_keeps_everything_has_nothing_to_share() -> None:
     """F1."""
     source = Stream(1, "/s", b"text/plain", Kind.TEXT, 0, tail=100)
-    trimming.share(source, 50)
+    forks.share(source, 50)
     assert source.shared is None

@@ -18,6 +18,7 @@ from millstream.protocol.sse import (
     control_event,
     data_event,
     decode_base64,
+    event_content,
     parse_control,
     whole_characters,
 )
@@ -122,6 +123,20 @@ def test_a_cut_character_is_held_back(text: str, cut: int) -> None:
     whole = whole_characters(content)
     assert content[:whole] == content.decode(errors="ignore").encode()
     assert whole_characters(text.encode()) == len(text.encode())
+
+
+@pytest.mark.parametrize(
+    ("kind", "at_end", "sent"),
+    [
+        (Kind.TEXT, False, b"a"),
+        (Kind.TEXT, True, b"a\xe2\x82"),
+        (Kind.BINARY, False, b"a\xe2\x82"),
+        (Kind.BINARY, True, b"a\xe2\x82"),
+    ],
+)
+def test_only_text_that_goes_on_is_held_back(kind: Kind, at_end: bool, sent: bytes) -> None:
+    """L7: at the end of a closed stream the rest of the character never comes."""
+    assert event_content(kind, b"a\xe2\x82", at_end=at_end) == sent
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import asyncio
 import json
 from typing import Any
 
-from millstream.protocol.replies import Reply
+from millstream.protocol.http import Reply
 from millstream.protocol.sse import Event, Parser
 from millstream.server.access.auth import open_auth
 from millstream.server.live.frames import Frame

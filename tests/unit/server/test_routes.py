@@ -7,8 +7,8 @@ import logging
 import pytest
 
 from millstream.protocol import caching
+from millstream.protocol.http import Reply
 from millstream.protocol.offsets import format_offset
-from millstream.protocol.replies import Reply
 from millstream.server.request import Request
 from millstream.store.memory import MemoryStore
 from unit.server.bench import Bench, code, header

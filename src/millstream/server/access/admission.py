@@ -17,7 +17,8 @@ Rule H4.
 import time
 from collections.abc import Callable
 
-from millstream.protocol.replies import Reply, problem
+from millstream.protocol import problems
+from millstream.protocol.http import Reply
 from millstream.server.settings import Settings
 from millstream.store.base import Store
 
@@ -26,13 +27,6 @@ _REST_S = 0.25
 _FLOOR_BYTES = 8 * 2**20  # what one commit takes
 _SAMPLE_S = 0.05
 _STALE_S = 1.0
-
-_OVERLOADED = problem(
-    503,
-    "OVERLOADED",
-    "More comes than the server can keep up with; nothing was changed.",
-    [(b"retry-after", b"1")],
-)
 
 
 class DiskQueue:
@@ -110,5 +104,5 @@ class Admission:
             )
             or store.unsynced_changes > self._max_changes
         ):
-            return _OVERLOADED
+            return problems.OVERLOADED
         return None

@@ -17,9 +17,8 @@ import logging
 from collections import OrderedDict
 from pathlib import Path
 
-from millstream.protocol import caching
-from millstream.protocol.replies import Reply, problem
-from millstream.server.access.challenges import unauthorized
+from millstream.protocol import caching, problems
+from millstream.protocol.http import Reply
 from millstream.server.access.grants import Action, Grant
 from millstream.server.access.tokens import Key, Keyring, jwks_keys, pem_key, secret_key
 from millstream.server.anycable.authorization import Readers
@@ -56,10 +55,10 @@ class Auth:
             return None
         token = _bearer(request)
         if not token:
-            return unauthorized("MISSING_TOKEN", "Send a token as Authorization: Bearer.")
+            return problems.missing_token("a token as Authorization: Bearer")
         granted = self._verify(token, now_s)
         if granted is None:
-            return unauthorized("INVALID_TOKEN", "The token is not valid, or not valid now.")
+            return problems.INVALID_TOKEN
         request.grant, request.token = granted, token
         return None
 
@@ -87,7 +86,7 @@ def refuse(granted: Grant, action: Action, name: str) -> Reply | None:
     """Refuse an action that a grant does not cover."""
     if granted.allows(action, name):
         return None
-    return problem(403, "FORBIDDEN", f"The token does not allow to {action.value} this stream.")
+    return problems.forbidden(action.value)
 
 
 def keep_private(answer: Reply | EventFeed) -> Reply | EventFeed:

@@ -6,7 +6,7 @@ Rule H1.
 from typing import Final
 
 from millstream.protocol import headers, replies
-from millstream.protocol.replies import Header, Reply
+from millstream.protocol.http import Header, Reply
 
 METHODS: Final = b"GET, HEAD, POST, PUT, DELETE, OPTIONS"
 

@@ -12,7 +12,8 @@ import math
 
 import msgspec
 
-from millstream.protocol.replies import Reply, problem
+from millstream.protocol import problems
+from millstream.protocol.http import Reply
 from millstream.server.request import Answer
 from millstream.server.settings import Settings
 
@@ -77,8 +78,7 @@ class Rates(msgspec.Struct, frozen=True):
         """Tell a caller when to come back, if this was too soon."""
         for limit, level in self.levels:
             if level.exceeded:
-                detail = f"More than {limit.per_second:g} requests a second by one {limit.name}."
-                return problem(429, "RATE_LIMITED", detail, [(b"retry-after", b"%d" % _seconds(level))])
+                return problems.rate_limited(limit.per_second, limit.name, _seconds(level))
         return None
 
     def written_on(self, answer: Answer) -> Answer:

@@ -10,9 +10,9 @@ it is not needed. None of it allows to write.
 
 from collections import OrderedDict
 
+from millstream.protocol import problems
+from millstream.protocol.http import Reply
 from millstream.protocol.queries import Query
-from millstream.protocol.replies import Reply
-from millstream.server.access.challenges import unauthorized
 from millstream.server.access.grants import Action, Grant, Scope
 from millstream.server.anycable.credentials import Client, jwt_keyring, path_of, verify_jwt, verify_name
 from millstream.server.request import Request
@@ -47,7 +47,7 @@ class Readers:
         if signed:
             verified = verify_name(self._secret, signed)
             if verified is None or path_of(verified) != name:
-                return unauthorized("INVALID_TOKEN", "The signed name is not valid for this stream.")
+                return problems.INVALID_SIGNED_NAME
             request.token = request.token or signed
             request.grant = Grant((Scope(Action.READ, name, exact=True),), expires_s)
         elif self._public_streams:
@@ -72,6 +72,4 @@ class Readers:
 
 
 def _refuse(token: bytes, missing: str) -> Reply:
-    if token:
-        return unauthorized("INVALID_TOKEN", "The token is not valid, or not valid now.")
-    return unauthorized("MISSING_TOKEN", f"Send {missing}.")
+    return problems.INVALID_TOKEN if token else problems.missing_token(missing)

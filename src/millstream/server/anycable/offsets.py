@@ -1,10 +1,10 @@
-"""AnyCable's offsets: a number and the epoch that it counts in.
+"""AnyCable's offsets: a position, and the epoch that it counts in.
 
         42::1f3a     position 42 of the stream whose id is 1f3a
 
-A stream that was deleted and made again has another id, so an offset of the old one is stale and can
-be told. To clients all of it is opaque: they send back what they were sent. A stream that is not there
-yet has no epoch; its only offset is `0`, which is the start.
+A stream that is deleted and created again has another id, so an offset of the old one is recognised as
+stale. Offsets are opaque to clients: they send back what they received. A stream that does not exist has
+no epoch; its only offset is `0`, the start.
 """
 
 from typing import Final
@@ -19,25 +19,24 @@ _START = (b"-1", b"0", b"")
 _MAX_DIGITS = 32
 _HEX = frozenset(b"0123456789abcdef")
 
-
-NOBODY: Final = 0
-"""The id that no stream has."""
+NO_STREAM: Final = 0
+"""An id that no stream has."""
 
 
 class Offset(msgspec.Struct, frozen=True, gc=False):
-    """A position or one of the sentinels `START` and `NOW`, and the stream in which it was given."""
+    """A position, or `START` or `NOW`, and the stream that it belongs to, if any."""
 
     position: int
     stream_id: int | None = None
 
     def fits(self, stream_id: int) -> bool:
-        """Tell whether the offset was given in this stream, or means something in all of them."""
+        """Tell whether the offset belongs to this stream, or is valid in every stream."""
         return self.stream_id is None or self.stream_id == stream_id
 
 
 def format_offset(position: int, stream_id: int) -> bytes:
     """Write a position in a stream."""
-    if stream_id == NOBODY:
+    if stream_id == NO_STREAM:
         return b"0"
     return b"%d::%x" % (position, stream_id)
 

@@ -17,9 +17,8 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 from urllib.parse import quote, unquote_to_bytes
 
-from millstream.protocol import replies
-from millstream.protocol.errors import HeadersTooLargeError, RequestError, TooLargeError, UrlTooLongError
-from millstream.protocol.replies import Reply
+from millstream.protocol import problems
+from millstream.protocol.http import Header, Reply
 from millstream.server.live.frames import Frame
 from millstream.server.live.readers import EventFeed
 from millstream.server.request import Request
@@ -79,11 +78,9 @@ class MillstreamApp:
     async def _http(self, routes: Routes, scope: Scope, receive: Receive, send: Send) -> None:
         headers = _headers(scope)
         common = routes.cors.common_headers(headers.get(b"origin"))
-        try:
-            _check_size(scope, headers, self.settings)
-            body = await _body(receive, self.settings.max_body_bytes)
-        except RequestError as error:
-            await _send_reply(send, replies.malformed(error), common)
+        body = _oversized(scope, headers, self.settings) or await _body(receive, self.settings.max_body_bytes)
+        if isinstance(body, Reply):
+            await _send_reply(send, body, common)
             return
         if body is None:
             return
@@ -130,7 +127,7 @@ class _Outlet:
         self._finished = True
         self._something.set()
 
-    async def run(self, common: list[replies.Header]) -> None:
+    async def run(self, common: list[Header]) -> None:
         """Send until the feed ends or the client is gone."""
         self._gone.add_done_callback(lambda _: self._something.set())
         head = self._feed.head
@@ -172,19 +169,20 @@ def _request(scope: Scope, headers: dict[bytes, bytes], body: bytes) -> Request:
     return Request(method, path, query, headers, body, scheme, mount, client[0].encode())
 
 
-def _check_size(scope: Scope, headers: dict[bytes, bytes], settings: Settings) -> None:
+def _oversized(scope: Scope, headers: dict[bytes, bytes], settings: Settings) -> Reply | None:
     """Refuse what is too large before its body is read; not every server does."""
     path = scope.get("raw_path") or scope["path"].encode()
     if len(path) + len(scope.get("query_string", b"")) > settings.max_url_bytes:
-        raise UrlTooLongError("URL_TOO_LONG", "The URL is too long.")
+        return problems.URL_TOO_LONG
     if sum(len(name) + len(value) + 4 for name, value in headers.items()) > settings.max_header_bytes:
-        raise HeadersTooLargeError("HEADERS_TOO_LARGE", "The headers are too large or too many.")
+        return problems.HEADERS_TOO_LARGE
     length = headers.get(b"content-length", b"")
     if length.isdigit() and int(length) > settings.max_body_bytes:
-        raise TooLargeError("BODY_TOO_LARGE", f"A request body is at most {settings.max_body_bytes} bytes.")
+        return problems.body_too_large(settings.max_body_bytes)
+    return None
 
 
-async def _body(receive: Receive, max_bytes: int) -> bytes | None:
+async def _body(receive: Receive, max_bytes: int) -> bytes | Reply | None:
     pieces: list[bytes] = []
     size = 0
     while True:
@@ -194,15 +192,13 @@ async def _body(receive: Receive, max_bytes: int) -> bytes | None:
         piece = message.get("body", b"")
         size += len(piece)
         if size > max_bytes:
-            raise TooLargeError("BODY_TOO_LARGE", f"A request body is at most {max_bytes} bytes.")
+            return problems.body_too_large(max_bytes)
         pieces.append(piece)
         if not message.get("more_body", False):
             return b"".join(pieces)
 
 
-async def _send_reply(
-    send: Send, reply: Reply, common: list[replies.Header], *, has_body: bool = True
-) -> None:
+async def _send_reply(send: Send, reply: Reply, common: list[Header], *, has_body: bool = True) -> None:
     headers = [*common, *reply.headers]
     if has_body and reply.status not in (204, 304):
         headers.append((b"content-length", b"%d" % len(reply.body)))

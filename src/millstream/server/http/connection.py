@@ -19,7 +19,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol, cast
 
-from millstream.protocol.replies import Body, Reply, problem
+from millstream.protocol import problems
+from millstream.protocol.http import Body, Reply
 from millstream.server.access.cors import Cors
 from millstream.server.http.heads import END, Head, Heads, Shortcut
 from millstream.server.http.local_peers import send_unpaced_if_local
@@ -97,10 +98,9 @@ class NativeServer:
         settings = self.settings
         refusal = None
         if len(self.connections) >= settings.max_connections:
-            refusal = problem(503, "TOO_MANY_CONNECTIONS", "The server is full.", [(b"retry-after", b"1")])
+            refusal = problems.SERVER_FULL
         elif 0 < settings.max_connections_per_address <= self._by_address[address]:
-            detail = f"More than {settings.max_connections_per_address} connections from one address."
-            refusal = problem(429, "TOO_MANY_CONNECTIONS", detail, [(b"retry-after", b"1")])
+            refusal = problems.too_many_connections(settings.max_connections_per_address)
         self.connections.add(connection)
         self._by_address[address] += 1
         return refusal
@@ -407,7 +407,7 @@ class Connection(asyncio.Protocol):
         if self._closing:
             self._drop()
         elif self._answering is None and not self._incoming.between:
-            self._refuse(problem(408, "TIMEOUT", "The request took too long to arrive."))
+            self._refuse(problems.REQUEST_TIMEOUT)
         elif (unsent := self._transport.get_write_buffer_size()) != self._unsent:
             self._unsent = unsent  # the client is still taking its answer
             self._deadline_s = now_s + self._server.settings.idle_timeout_s

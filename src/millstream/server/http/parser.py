@@ -11,18 +11,14 @@ from typing import Any
 
 import httptools
 
-from millstream.protocol.replies import Reply, problem
+from millstream.protocol import problems
+from millstream.protocol.http import Reply
 from millstream.server.http.heads import END, Head, Heads
 from millstream.server.http.wire import encode_headers
 from millstream.server.settings import Settings
 
 _MAX_HEADERS = 128
 _MAX_QUEUED = 64
-
-_URL_TOO_LONG = problem(414, "URL_TOO_LONG", "The URL is too long.")
-_HEADERS_TOO_LARGE = problem(431, "HEADERS_TOO_LARGE", "The headers are too large or too many.")
-_MALFORMED = problem(400, "MALFORMED_HTTP", "The request is not valid HTTP/1.1.")
-_INVALID_HOST = problem(400, "INVALID_HOST", "A request has one Host header.")
 
 
 class Incoming:
@@ -111,7 +107,7 @@ class Incoming:
             except httptools.HttpParserUpgrade as offer:
                 data = self._without_offer() + data[offer.args[0] :]
             except httptools.HttpParserError:
-                self._refuse(_MALFORMED)
+                self._refuse(problems.MALFORMED_HTTP)
                 return
             else:
                 return
@@ -136,11 +132,10 @@ class Incoming:
 
     def _refuse_head(self) -> None:
         too_long_url = len(self._url) > self._settings.max_url_bytes
-        self._refuse(_URL_TOO_LONG if too_long_url else _HEADERS_TOO_LARGE)
+        self._refuse(problems.URL_TOO_LONG if too_long_url else problems.HEADERS_TOO_LARGE)
 
     def _refuse_body(self) -> None:
-        limit = self._settings.max_body_bytes
-        self._refuse(problem(413, "BODY_TOO_LARGE", f"A request body is at most {limit} bytes."))
+        self._refuse(problems.body_too_large(self._settings.max_body_bytes))
 
     # -- The parser calls these ------------------------------------------------------------------
 
@@ -177,7 +172,7 @@ class Incoming:
         host = headers.get(b"host")
         takes_chunks = parser.get_http_version() != "1.0"
         if (host is None and takes_chunks) or (host is not None and b"," in host):
-            self._refuse(_INVALID_HOST)
+            self._refuse(problems.INVALID_HOST)
             return
         length = int(headers.get(b"content-length", b"0"))
         if length > self._settings.max_body_bytes:

@@ -3,7 +3,7 @@
 from email.utils import formatdate
 from http import HTTPStatus
 
-from millstream.protocol.replies import Header, Reply
+from millstream.protocol.http import Header, Reply
 
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 LAST_CHUNK = b"0\r\n\r\n"

@@ -10,7 +10,6 @@ Rules L4, L5, L7.
 from functools import cached_property
 
 from millstream.protocol import sse
-from millstream.protocol.content import Kind
 from millstream.protocol.reads import Chunk
 from millstream.protocol.requests import ReadRequest
 from millstream.store.base import Read, Store
@@ -44,10 +43,8 @@ class Frame:
 
 def make_frame(chunk: Chunk, cursor: int) -> Frame:
     """Write a chunk as a data event and its control event."""
-    content, end = chunk.data, chunk.end
-    if chunk.kind is Kind.TEXT and not chunk.at_end:
-        content = content[: sse.whole_characters(content)]  # the rest of the character is still to come
-        end = chunk.start + len(content)
+    content = sse.event_content(chunk.kind, chunk.data, at_end=chunk.at_end)
+    end = chunk.start + len(content)
     events = sse.control_event(end, cursor, chunk.up_to_date, chunk.at_end)
     if content:
         events = sse.data_event(chunk.kind, content) + events

@@ -16,9 +16,9 @@ from typing import Protocol
 import msgspec
 
 from millstream.protocol import caching, cursors, replies
+from millstream.protocol.http import Reply
 from millstream.protocol.offsets import NOW
-from millstream.protocol.reads import Chunk
-from millstream.protocol.replies import Reply
+from millstream.protocol.reads import Chunk, PollOutcome, poll_outcome
 from millstream.protocol.requests import ReadRequest
 from millstream.protocol.sse import KEEP_ALIVE
 from millstream.protocol.streams import NotFound
@@ -126,9 +126,7 @@ class EventFeed:
         self._name = name
         self._stream_id = chunk.stream_id
         self._position = chunk.start
-        self._cursor_floor = 0
-        if request.cursor is not None and request.cursor >= cursors.current_cursor(live.clock_ms()):
-            self._cursor_floor = live.cursor_after(request.cursor)
+        self._cursor_floor = live.cursor_after(request.cursor)
         self._sink: Sink | None = None
         self._begun = False  # whether the first event is out; there is one even if there is no data
         self._busy = False  # whether a frame is on its way from the store
@@ -216,12 +214,11 @@ class EventFeed:
 class LongPoll(Pending[Reply | EventFeed]):
     """A reader at the tail that is answered at the next change, or after a while without one."""
 
-    __slots__ = ("_at_tail", "_cache", "_chunk", "_live", "_name", "_request", "_timer")
+    __slots__ = ("_cache", "_chunk", "_live", "_name", "_request", "_timer")
 
     def __init__(self, live: Live, name: str, request: ReadRequest, chunk: Chunk, caller: Caller) -> None:
         super().__init__(self._stop)
-        self._cache = caller.cache
-        self._at_tail = request.offset == NOW
+        self._cache = caching.for_read(request.offset, caller.cache)
         self._live = live
         self._name = name
         self._chunk = chunk
@@ -250,10 +247,10 @@ class LongPoll(Pending[Reply | EventFeed]):
             self._answer(replies.reply_to(found))
         elif found.stream_id != self._chunk.stream_id:
             self._answer(replies.reply_to(NotFound(self._name)))
-        elif found.data:
+        elif (outcome := poll_outcome(found, self._request.until)) is PollOutcome.DATA:
             cursor = self._live.cursor_after(self._request.cursor)
-            self._answer(replies.read(found, at_tail=self._at_tail, cursor=cursor, cache=self._cache))
-        elif found.at_end:
+            self._answer(replies.read(found, cursor=cursor, cache=self._cache))
+        elif outcome is PollOutcome.END:
             self._chunk = found
             self.give_up()
 

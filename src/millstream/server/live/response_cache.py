@@ -5,7 +5,7 @@ same until the stream changes, so it is kept until then. Answers that depend on 
 not kept: those that renew a lifetime, and those large enough to be compressed.
 """
 
-from millstream.protocol.replies import Reply
+from millstream.protocol.http import Reply
 
 _KEPT_STREAMS = 4096
 _KEPT_PER_STREAM = 32

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any
 from urllib.parse import parse_qsl, unquote_to_bytes
 
-from millstream.protocol.replies import Reply
+from millstream.protocol.http import Reply
 from millstream.server.access.auth import Auth
 from millstream.server.live.readers import EventFeed
 from millstream.server.request import Answer, Request

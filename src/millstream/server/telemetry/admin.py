@@ -10,7 +10,8 @@ until the very end, so that a draining server is seen to drain.
 
 from collections.abc import Callable
 
-from millstream.protocol.replies import Reply, problem
+from millstream.protocol import problems
+from millstream.protocol.http import Reply
 from millstream.server.access.cors import Cors
 from millstream.server.control import Control
 from millstream.server.request import Answer, Request
@@ -44,7 +45,7 @@ class AdminRoutes:
         """Answer a request."""
         answer = self._answers.get(request.path)
         if answer is None:
-            return problem(404, "NOT_FOUND", "Here are /metrics, /healthz and /readyz.")
+            return problems.only_here("/metrics, /healthz and /readyz")
         if request.method not in (b"GET", b"HEAD"):
-            return problem(405, "METHOD_NOT_ALLOWED", "Allowed here: GET, HEAD.", [(b"allow", b"GET, HEAD")])
+            return problems.method_not_allowed(b"GET, HEAD")
         return answer(self._routes.controls)

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from millstream.protocol import parts, streams, trimming
+from millstream.protocol import parts, retention, streams
 from millstream.protocol.parts import CommitRequest, StageRequest
 from millstream.protocol.requests import AppendRequest, CreateRequest, ReadRequest
 from millstream.protocol.streams import NotFound, SoftDeleted, Stream, Unstored
@@ -260,7 +260,7 @@ class LoggedTable(StagingTable):
             kept.logged_deadline_ms = deadline_ms
             self._submit(kept, RenewMeta(deadline_ms))
 
-    def _commit_trim(self, kept: Kept, change: trimming.Trim) -> None:
+    def _commit_trim(self, kept: Kept, change: retention.Trim) -> None:
         self._submit(kept, TrimMeta(change.start, change.first_append))
         self._visible_when_durable(kept, change)
 

@@ -4,8 +4,8 @@ The catalog is the exact state at its log position, so each record must fit what
 that does not is damage, never something to be passed over. Nothing is written before all was read.
 """
 
-from millstream.protocol import parts, streams, trimming
-from millstream.protocol.staging import Part
+from millstream.protocol import forks, parts, retention, streams
+from millstream.protocol.streams import Part
 from millstream.store.log.catalog import Catalog
 from millstream.store.log.files.checkpoint import APPLIED_LSN, NEXT_ID
 from millstream.store.log.files.content import Extent, StreamContent, StreamFiles
@@ -77,7 +77,7 @@ def _create(residents: Residents, files: StreamFiles, meta: CreateMeta, payload:
     source = _get(residents, stream.fork.source_id) if stream.fork is not None else None
     if source is not None:
         source.stream.fork_count = meta.source_forks
-        trimming.share(source.stream, stream.base)
+        forks.share(source.stream, stream.base)
         residents.dirty[source.stream.id] = source
     kept = Kept(stream, source, StreamContent(files, stream, stream.base, 0))
     if payload:
@@ -127,7 +127,7 @@ def _trim(kept: Kept, meta: TrimMeta) -> None:
     stream = kept.stream
     if not stream.start < meta.start <= stream.tail:
         raise _MisfitError(f"{stream.name} is from {stream.start} to {stream.tail}, without {meta.start}.")
-    trimming.apply_trim(stream, trimming.Trim(meta.start, meta.first_append))
+    retention.apply_trim(stream, retention.Trim(meta.start, meta.first_append))
 
 
 def _end(residents: Residents, kept: Kept, meta: EndMeta) -> None:
@@ -137,7 +137,7 @@ def _end(residents: Residents, kept: Kept, meta: EndMeta) -> None:
     if meta.source_id:
         source = _get(residents, meta.source_id)
         source.stream.fork_count = meta.source_forks
-        trimming.unshare(source.stream)
+        forks.unshare(source.stream)
         residents.dirty[meta.source_id] = source
     for id in meta.gone:
         residents.lose(_get(residents, id))

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from millstream.protocol.errors import MalformedError
 from millstream.protocol.offsets import NOW, START
-from millstream.server.anycable.offsets import NOBODY, Offset, format_offset, parse_offset
+from millstream.server.anycable.offsets import NO_STREAM, Offset, format_offset, parse_offset
 
 
 @given(st.integers(0, 10**31), st.integers(1, 2**64))
@@ -55,4 +55,4 @@ def test_an_offset_fits_its_own_stream_only() -> None:
 
 
 def test_a_stream_that_is_not_there_has_the_start_only() -> None:
-    assert format_offset(0, NOBODY) == b"0"
+    assert format_offset(0, NO_STREAM) == b"0"

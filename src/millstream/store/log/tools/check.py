@@ -16,8 +16,7 @@ from pathlib import Path
 
 import msgspec
 
-from millstream.protocol.staging import Part
-from millstream.protocol.streams import Stream
+from millstream.protocol.streams import Part, Stream
 from millstream.store.log.catalog import Catalog, Row
 from millstream.store.log.disk import RealDisk
 from millstream.store.log.files.checkpoint import APPLIED_LSN

@@ -17,6 +17,9 @@ RESERVED: Final = "__ds"
 
 MAX_NAME_BYTES: Final = 1024
 
+STREAM_ROOTS: Final = ("/", "/v1/stream/")
+"""Paths below which the control APIs answer (rule P2)."""
+
 _HEX = frozenset(b"0123456789abcdefABCDEF")
 
 

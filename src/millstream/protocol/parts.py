@@ -30,9 +30,9 @@ from millstream.protocol.streams import (
     Closed,
     Staged,
     Stream,
-    StreamFull,
     TypeMismatch,
     plan_append,
+    refuse_growth,
 )
 
 MAX_PARTS: Final = 10_000
@@ -207,8 +207,8 @@ def plan_commit(stream: Stream, request: CommitRequest, max_bytes: int = 0) -> C
         if id not in parts:
             return PartMissing(id)
     size = sum(parts[id].size for id in request.ids)
-    if 0 < max_bytes < stream.own_bytes + size:
-        return StreamFull(max_bytes)
+    if full := refuse_growth(stream.own_bytes, size, max_bytes):
+        return full
     append = Append(b"", stream.tail + size, request.closes, request.stamp, request.seq)
     return Commit(append, request.ids, size)
 

@@ -3,11 +3,13 @@
 `reply_to` answers a decision by its type. Decisions whose reply needs more than themselves (a location,
 a cursor, what caches may do) have a function of their own. Refusals are in `problems`.
 
-PROTOCOL.md 5; rules A1, A6, A7, C1, C2, C6, R3, F3, G1 to G4, G8, L2, L4, X1, X3, X4.
+PROTOCOL.md 5; rules A1, A6, A7, C1, C2, C6, R3, F3, G1 to G4, G8, L2, L4, X1 to X4.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Final
+
+import msgspec
 
 from millstream.protocol import caching, headers, json_frames, parts, problems, reads, streams
 from millstream.protocol.content import Kind, is_active
@@ -156,6 +158,28 @@ def _kept(stream: streams.Stream) -> list[Header]:
     if limits.seconds is not None:
         about.append(_number(headers.STREAM_RETAIN_SECONDS, limits.seconds))
     return about
+
+
+def listing(found: Iterable[streams.Stream], next_after: str | None) -> Reply:
+    """Answer with a page of streams, and the name to go on after if there are more (rule X2)."""
+    page = {"streams": [_listed(stream) for stream in found], "cursor": next_after}
+    return Reply(200, [(headers.CONTENT_TYPE, b"application/json"), _NO_STORE], msgspec.json.encode(page))
+
+
+def _listed(stream: streams.Stream) -> dict[str, object]:
+    return {
+        "path": stream.name,
+        "contentType": stream.content_type.decode("latin-1"),
+        "tail": format_offset(stream.tail).decode(),
+        "closed": stream.closed,
+        "bytes": stream.tail - max(stream.base, stream.start),
+        "createdMs": stream.created_ms,
+        "ttlSeconds": stream.lifetime.ttl_s,
+        "expiresMs": stream.deadline_ms,
+        "retainBytes": stream.retention.bytes,
+        "retainSeconds": stream.retention.seconds,
+        "forkedFrom": stream.fork.source_name if stream.fork is not None else None,
+    }
 
 
 # -- From decision to reply ----------------------------------------------------------------------

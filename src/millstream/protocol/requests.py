@@ -3,11 +3,12 @@
 Parsing does not know any stream. It either understands a request or raises `MalformedError`;
 whether the request may happen is decided in `streams` and `reads`.
 
-PROTOCOL.md 5; rules A3, A4, C4, F1, G7, L1, X1.
+PROTOCOL.md 5; rules A3, A4, C2, C4, F1, G7, L1, X1, X2.
 """
 
 import enum
 from collections.abc import Mapping
+from typing import Final
 
 import msgspec
 
@@ -23,6 +24,9 @@ from millstream.protocol.queries import Query
 from millstream.protocol.retention import KEEP_ALL, Retention, parse_retention
 
 Headers = Mapping[bytes, bytes]
+
+MAX_PAGE: Final = 1000
+"""Most streams in one page of a listing."""
 
 
 class AppendRequest(msgspec.Struct, frozen=True, gc=False):
@@ -74,6 +78,15 @@ class ReadRequest(msgspec.Struct, frozen=True, gc=False):
     cursor: int | None = None
     until: int | None = None
     limit: int | None = None
+
+
+class ListingRequest(msgspec.Struct, frozen=True, gc=False):
+    """A listing: which names, after which one, and how many at most (rule X2)."""
+
+    prefix: str
+    glob: str
+    after: str
+    limit: int
 
 
 def parse_append(fields: Headers, body: bytes) -> AppendRequest:
@@ -136,6 +149,15 @@ def parse_create(fields: Headers, body: bytes) -> CreateRequest:
     )
 
 
+def location(fields: Headers, scheme: bytes, path: bytes, *, trust_forwarded: bool) -> bytes:
+    """Give the URL of a new stream as its client addressed it, through proxies only if trusted (rule C2)."""
+    host = fields.get(b"host", b"localhost")
+    if trust_forwarded:
+        scheme = fields.get(b"x-forwarded-proto", scheme).partition(b",")[0].strip()
+        host = fields.get(b"x-forwarded-host", host).partition(b",")[0].strip()
+    return b"%b://%b%b" % (scheme, host, path)
+
+
 def _parse_fork_offset(text: bytes) -> int | None:
     offset = parse_offset(text)
     if offset == START:
@@ -176,6 +198,21 @@ def parse_live(query: Query) -> LiveMode:
 def asks_what_get_answers(query: Query) -> bool:
     """Tell whether a HEAD asks for the headers of a GET rather than of the stream (rule X1)."""
     return query.has(b"offset") or query.has(b"until") or query.has(b"limit")
+
+
+def parse_listing(query: Query) -> ListingRequest:
+    """Read the parameters of a listing."""
+    limit = headers.parse_integer(query.one(b"limit") or b"100", "limit")
+    if not 1 <= limit <= MAX_PAGE:
+        raise MalformedError("INVALID_LIMIT", f"limit is from 1 to {MAX_PAGE}.")
+    return ListingRequest(_text(query, b"prefix"), _text(query, b"glob"), _text(query, b"cursor"), limit)
+
+
+def _text(query: Query, name: bytes) -> str:
+    try:
+        return (query.one(name) or b"").decode()
+    except UnicodeDecodeError:
+        raise MalformedError("INVALID_PARAMETER", f"{name.decode()} must be UTF-8.") from None
 
 
 def _parse_until(text: bytes) -> int:

@@ -235,7 +235,7 @@ AppendPlan = Append | Duplicate | AlreadyClosed | AppendRefusal
 
 
 def plan_append(stream: Stream, request: AppendRequest, max_bytes: int = 0) -> AppendPlan:
-    """Decide what an append or close does to a stream, in the order of rule A2; 0 bytes are no limit."""
+    """Decide what an append or close does to a stream, in the order of rule A2; 0 disables the limit."""
     stamp = request.stamp
     last = stream.producers.get(stamp.id) if stamp is not None and stream.producers is not None else None
     if stream.closed:
@@ -250,9 +250,19 @@ def plan_append(stream: Stream, request: AppendRequest, max_bytes: int = 0) -> A
             return verdict
     if request.seq is not None and stream.last_seq is not None and request.seq <= stream.last_seq:
         return SeqRegressed(stream.last_seq, request.seq)
-    if max_bytes and request.data and stream.own_bytes + len(request.data) > max_bytes:
-        return StreamFull(max_bytes)
+    if max_bytes and request.data and (full := refuse_growth(stream.own_bytes, len(request.data), max_bytes)):
+        return full
     return Append(request.data, stream.tail + len(request.data), request.closes, stamp, request.seq)
+
+
+def refuse_growth(own_bytes: int, added_bytes: int, max_bytes: int) -> StreamFull | None:
+    """Refuse bytes that would make a stream larger than streams may be (rule H4); 0 disables the limit."""
+    return StreamFull(max_bytes) if 0 < max_bytes < own_bytes + added_bytes else None
+
+
+def renews_ttl(plan: object) -> bool:
+    """Tell whether a POST that changes nothing renews a TTL: one that succeeds does (rule G8)."""
+    return isinstance(plan, Duplicate | AlreadyClosed)
 
 
 def _plan_on_closed(stream: Stream, request: AppendRequest, last: Stamp | None) -> AppendPlan:

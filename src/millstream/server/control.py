@@ -12,11 +12,10 @@ from functools import partial
 
 import msgspec
 
-from millstream.protocol import caching, headers, problems
-from millstream.protocol.errors import MalformedError
+from millstream.protocol import caching, headers, problems, replies
 from millstream.protocol.http import Header, Reply
-from millstream.protocol.offsets import format_offset
 from millstream.protocol.queries import Query
+from millstream.protocol.requests import parse_listing
 from millstream.server.access.auth import Auth, refuse
 from millstream.server.access.grants import Action, Grant
 from millstream.server.live.readers import Live
@@ -27,7 +26,6 @@ from millstream.server.telemetry.metrics import Metrics
 from millstream.store.base import Page, Store
 from millstream.store.pending import when
 
-_MAX_PAGE = 1000
 _NO_STORE = (b"cache-control", caching.NO_STORE)
 _JSON: Header = (headers.CONTENT_TYPE, b"application/json")
 
@@ -59,12 +57,9 @@ class Control:
         refusal = self._auth.identify(request, self._clock_ms() / 1000)
         if refusal is not None:
             return refusal
-        query = Query(request.query)
-        limit = headers.parse_integer(query.one(b"limit") or b"100", "limit")
-        if not 1 <= limit <= _MAX_PAGE:
-            raise MalformedError("INVALID_LIMIT", f"limit is from 1 to {_MAX_PAGE}.")
-        prefix, glob, cursor = (_text(query, name) for name in (b"prefix", b"glob", b"cursor"))
-        found = self._store.listing(prefix, glob or None, cursor, limit, self._clock_ms())
+        asked = parse_listing(Query(request.query))
+        now_ms = self._clock_ms()
+        found = self._store.listing(asked.prefix, asked.glob or None, asked.after, asked.limit, now_ms)
         return when(found, partial(_page, request.grant))
 
     def _show_metrics(self, request: Request) -> Answer:
@@ -97,29 +92,6 @@ def _status(status: str, *, ready: bool) -> Reply:
     return Reply(200, [_JSON, _NO_STORE], msgspec.json.encode({"status": status}))
 
 
-def _text(query: Query, name: bytes) -> str:
-    try:
-        return (query.one(name) or b"").decode()
-    except UnicodeDecodeError:
-        raise MalformedError("INVALID_PARAMETER", f"{name.decode()} must be UTF-8.") from None
-
-
 def _page(grant: Grant, page: Page) -> Reply:
-    listed = [
-        {
-            "path": stream.name,
-            "contentType": stream.content_type.decode("latin-1"),
-            "tail": format_offset(stream.tail).decode(),
-            "closed": stream.closed,
-            "bytes": stream.tail - max(stream.base, stream.start),
-            "createdMs": stream.created_ms,
-            "ttlSeconds": stream.lifetime.ttl_s,
-            "expiresMs": stream.deadline_ms,
-            "retainBytes": stream.retention.bytes,
-            "retainSeconds": stream.retention.seconds,
-            "forkedFrom": stream.fork.source_name if stream.fork is not None else None,
-        }
-        for stream in page.streams
-        if grant.allows(Action.READ, stream.name)
-    ]
-    return Reply(200, [_JSON, _NO_STORE], msgspec.json.encode({"streams": listed, "cursor": page.next_after}))
+    readable = [stream for stream in page.streams if grant.allows(Action.READ, stream.name)]
+    return replies.listing(readable, page.next_after)

@@ -15,7 +15,14 @@ import msgspec
 from millstream.protocol import caching, headers, problems, replies, streams
 from millstream.protocol.errors import RequestError
 from millstream.protocol.http import Header, Reply
-from millstream.protocol.names import below_mount, check_length, control_path, is_reserved, parse_name
+from millstream.protocol.names import (
+    STREAM_ROOTS,
+    below_mount,
+    check_length,
+    control_path,
+    is_reserved,
+    parse_name,
+)
 from millstream.protocol.queries import Query
 from millstream.protocol.reads import Chunk, PollOutcome, poll_outcome
 from millstream.protocol.replies import reply_to
@@ -24,6 +31,7 @@ from millstream.protocol.requests import (
     LiveMode,
     ReadRequest,
     asks_what_get_answers,
+    location,
     parse_append,
     parse_create,
     parse_read,
@@ -48,9 +56,6 @@ from millstream.server.telemetry.engine_metrics import EngineMetrics
 from millstream.server.telemetry.metrics import Labelled, Metrics
 from millstream.store.base import Appended, Created, Head, Read, Store
 from millstream.store.pending import Eventually, Pending, when
-
-STREAM_ROOTS = ("/", "/v1/stream/")
-"""Paths below which the control APIs answer (rule P2)."""
 
 _ACTIONS = {
     b"GET": Action.READ,
@@ -364,11 +369,8 @@ class Routes:
         return compression.decompress(request.body, coding, self.settings.max_body_bytes)
 
     def _location(self, request: Request) -> bytes:
-        scheme, host = request.scheme, request.headers.get(b"host", b"localhost")
-        if self.settings.trust_forwarded:
-            scheme = request.headers.get(b"x-forwarded-proto", scheme).partition(b",")[0].strip()
-            host = request.headers.get(b"x-forwarded-host", host).partition(b",")[0].strip()
-        return b"%b://%b%b" % (scheme, host, request.path)
+        trusted = self.settings.trust_forwarded
+        return location(request.headers, request.scheme, request.path, trust_forwarded=trusted)
 
 
 def failed(error: Exception) -> Reply:

@@ -72,7 +72,7 @@ class StagingTable(TableStore):
             if kept.stream.retention:
                 self._watch(kept)
             return self._commit_parts(kept, plan, now_ms)
-        if isinstance(plan, streams.Duplicate):
+        if streams.renews_ttl(plan):
             self._renew(kept, now_ms)
         return self._once_durable(kept, plan)
 

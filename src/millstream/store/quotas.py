@@ -13,7 +13,7 @@ A stream counts from its creation until its bytes go: one that is deleted and ke
 from collections import Counter
 from collections.abc import Callable, Iterator
 
-from millstream.protocol.streams import Create, StreamFull, TooManyStreams
+from millstream.protocol.streams import Create, StreamFull, TooManyStreams, refuse_growth
 
 
 class QuotaError(ValueError):
@@ -58,8 +58,8 @@ class Quotas:
 
     def refuse(self, plan: Create) -> StreamFull | TooManyStreams | None:
         """Refuse a creation that is more than there may be."""
-        if 0 < self.max_stream_bytes < len(plan.data):
-            return StreamFull(self.max_stream_bytes)
+        if full := refuse_growth(0, len(plan.data), self.max_stream_bytes):
+            return full
         for quota in self._prefixes:
             above = quota.path_above(plan.stream.name)
             if above is not None and quota.counts[above] >= quota.limit:

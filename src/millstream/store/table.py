@@ -218,7 +218,7 @@ class TableStore(Store):
             if kept.stream.retention:
                 self._watch(kept)
             return self._commit_append(kept, plan, now_ms)
-        if isinstance(plan, streams.Duplicate | streams.AlreadyClosed):
+        if streams.renews_ttl(plan):
             self._renew(kept, now_ms)
         return self._once_durable(kept, plan)
 
@@ -332,7 +332,7 @@ class TableStore(Store):
         return SoftDeleted(name) if stream.soft_deleted else kept
 
     def _renew(self, kept: Kept, now_ms: int) -> None:
-        if kept.stream.lifetime.ttl_s is not None:
+        if kept.stream.lifetime.is_sliding:
             kept.stream.renew(now_ms)
             self._commit_renewal(kept, now_ms)
 

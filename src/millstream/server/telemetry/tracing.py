@@ -8,9 +8,8 @@ Where spans go, how many are kept and what the service is called is set by OpenT
 import os
 from typing import TYPE_CHECKING
 
-from millstream.protocol.names import is_reserved
+from millstream.protocol.names import STREAM_ROOTS, is_reserved
 from millstream.server.request import Request
-from millstream.server.routes import STREAM_ROOTS
 from millstream.server.settings import SettingsError
 from millstream.server.telemetry.access_log import Ended, described
 

@@ -1,5 +1,8 @@
 """The rules of the Durable Streams protocol, each written once, as pure functions and data.
 
-Nothing here reads a socket, a file, a clock or a random source: time and randomness arrive as
-arguments, decisions leave as values. Stores persist the decisions, servers and clients move bytes.
+Nothing here reads a socket, a file, a clock or a random source: time and randomness are arguments,
+decisions are return values. Stores persist the decisions, servers and clients move bytes.
+
+Numbers such as A2 or G8 are rules of the protocol as the conformance suite lists them. Each module names
+those that it decides.
 """

@@ -1,4 +1,4 @@
-"""Caching: entity tags and cache directives of what readers get.
+"""Caching: entity tags and cache directives of reads.
 
 A range of a stream never changes, so it may be cached. Closing a stream changes the headers of its last
 range, so the tag changes too: a 304 must never hide the end of a stream.
@@ -35,17 +35,17 @@ def for_read(offset: int, allowed: bytes) -> bytes:
 
 
 def entity_tag(stream_id: int, start: int, end: int, closed: bool) -> bytes:
-    """Tag the range [start, end) of a stream as it is answered now."""
+    """Give the tag of the range [start, end) of a stream (rule G3)."""
     return b'"%x:%d:%d%b"' % (stream_id, start, end, b":c" if closed else b"")
 
 
 def encoded_tag(tag: bytes, coding: bytes) -> bytes:
-    """Tag a compressed form: other bytes, so another tag, though the same content."""
+    """Give the tag of a compressed form, whose bytes differ."""
     return b'%b;%b"' % (tag[:-1], coding)
 
 
 def matches(if_none_match: bytes, tag: bytes) -> bool:
-    """Tell whether a client already has this content, in whatever coding it got it."""
+    """Tell whether a client already has this content, in any coding."""
     if if_none_match.strip() == b"*":
         return True
     return any(_plain(candidate) == tag for candidate in if_none_match.split(b","))

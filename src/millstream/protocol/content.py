@@ -1,10 +1,10 @@
-"""Content types: which ones match, and what kind of content they promise.
+"""Content types: which ones match, and how the content of each is framed.
 
-A stream's type is kept and echoed exactly as it was given. Two types match when their media types
-do, in any case and whatever their parameters; so `application/json; charset=utf-8` may append to
+A stream's type is stored and returned exactly as it was given. Two types match when their media types
+do, in any case and with any parameters; so `application/json; charset=utf-8` may append to
 `application/json`.
 
-PROTOCOL.md 5.8, 9; rules C1, C6, A10.
+PROTOCOL.md 5.8, 9; rules C1, C6, A2, A10, L4.
 """
 
 import enum
@@ -20,7 +20,7 @@ _ACTIVE: Final = frozenset(
 
 
 class Kind(enum.Enum):
-    """How the content of a stream is framed and shown."""
+    """How the content of a stream is framed and sent."""
 
     JSON = "json"
     TEXT = "text"
@@ -29,7 +29,7 @@ class Kind(enum.Enum):
 
 @lru_cache(maxsize=1024)
 def media_type(content_type: bytes) -> bytes:
-    """Reduce a content type to what is compared: no parameters, lower case."""
+    """Give the part of a content type that is compared: no parameters, lower case."""
     return content_type.partition(b";")[0].strip().lower()
 
 
@@ -46,7 +46,7 @@ def kind_of(content_type: bytes) -> Kind:
 
 @lru_cache(maxsize=1024)
 def is_active(content_type: bytes) -> bool:
-    """Tell whether a browser that opens such content would run scripts in it."""
+    """Tell whether a browser would run scripts in such content."""
     return media_type(content_type) in _ACTIVE
 
 

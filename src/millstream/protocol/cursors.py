@@ -1,9 +1,9 @@
-"""Cursors: how caches collapse waiting readers without trapping them.
+"""Cursors: how caches serve many waiting readers with one response, without repeating it for ever.
 
-A cursor numbers the 20-second interval in which a live answer was given. A client sends it back,
-so that clients who wait in the same interval ask the same URL and share one cached answer. When
-its cursor is not behind the clock, the answer's must move ahead, or the client would meet the same
-cached answer again for ever.
+A cursor numbers the 20-second interval in which a live response was given. A client sends it back, so
+that clients that wait in the same interval ask for the same URL and share one cached response. When the
+client's cursor is not behind the clock, the next one must be greater, or the client would get the same
+cached response again and again.
 
 PROTOCOL.md 10.1; rule L3.
 """
@@ -18,12 +18,12 @@ MAX_JITTER_S: Final = 3600
 
 
 def current_cursor(now_ms: int) -> int:
-    """Number the interval that `now_ms` falls into."""
+    """Give the number of the interval that `now_ms` is in."""
     return max(0, (now_ms - EPOCH_MS) // INTERVAL_MS)
 
 
 def next_cursor(now_ms: int, client_cursor: int | None, jitter_s: int) -> int:
-    """Choose the cursor of an answer; `jitter_s` is 1 to 3,600, drawn by the caller."""
+    """Choose the cursor of a response; `jitter_s` is 1 to 3,600, drawn by the caller."""
     current = current_cursor(now_ms)
     if client_cursor is None or client_cursor < current:
         return current
@@ -31,5 +31,5 @@ def next_cursor(now_ms: int, client_cursor: int | None, jitter_s: int) -> int:
 
 
 def parse_cursor(text: bytes) -> int | None:
-    """Read a client's cursor; one that we cannot have given counts as none."""
+    """Read a client's cursor; one that this server cannot have sent counts as none."""
     return int(text) if text.isdigit() and len(text) <= 16 else None

@@ -1,9 +1,9 @@
-"""Expiry: when a stream ends by itself.
+"""Expiry: how long a stream lives, and what renews it.
 
-A TTL is a sliding window, renewed by every read and write; an expiry time is fixed. A stream has
-at most one of the two.
+A TTL is a sliding window, renewed by every read and write; an expiry time is fixed. A stream has at most
+one of the two. HEAD renews nothing.
 
-PROTOCOL.md 5.1; rules C3, F4, G8.
+PROTOCOL.md 5.1, 5.5; rules C3, F4, G8.
 """
 
 import re
@@ -20,7 +20,7 @@ _RFC_3339 = re.compile(
 
 
 class Lifetime(msgspec.Struct, frozen=True, gc=False):
-    """How long a stream lives: for ever, by a sliding window, or until a fixed time."""
+    """How long a stream lives: for ever, for a TTL after its last use, or until a fixed time."""
 
     ttl_s: int | None = None
     expires_at: bytes | None = None
@@ -35,11 +35,11 @@ class Lifetime(msgspec.Struct, frozen=True, gc=False):
         return self.ttl_s is not None
 
     def same(self, other: "Lifetime") -> bool:
-        """Compare two lifetimes by what they mean: one instant has many spellings."""
+        """Tell whether two lifetimes are the same; one instant has many spellings."""
         return self.ttl_s == other.ttl_s and self.expires_ms == other.expires_ms
 
     def deadline_ms(self, now_ms: int) -> int | None:
-        """When a stream ends that was last used at `now_ms`."""
+        """Give the deadline of a stream that was last used at `now_ms`."""
         if self.ttl_s is not None:
             return now_ms + self.ttl_s * 1000
         return self.expires_ms
@@ -49,7 +49,7 @@ FOREVER = Lifetime()
 
 
 def parse_lifetime(ttl: bytes | None, expires_at: bytes | None) -> Lifetime:
-    """Read `Stream-TTL` and `Stream-Expires-At`; both together are refused."""
+    """Read `Stream-TTL` and `Stream-Expires-At`; both together are refused (rule C3)."""
     if ttl is not None:
         if expires_at is not None:
             raise MalformedError("CONFLICTING_EXPIRY", "Give Stream-TTL or Stream-Expires-At, not both.")

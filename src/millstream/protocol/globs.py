@@ -1,7 +1,8 @@
 """Globs over stream paths: `*` matches within one segment, `**` any number of segments.
 
-The pattern's segments are walked beside the path's. After a `**` the walk may step back, but only
-to the last one: an earlier `**` could gain nothing that the later cannot. So no pattern explodes.
+Pattern and path are compared segment by segment. After a mismatch the match backtracks to the last `**`
+only: an earlier one cannot match anything that the last cannot. So the time is bounded by the product of
+both lengths, whatever the pattern is.
 
 PROTOCOL.md 6.2; rules S5, X2.
 """
@@ -10,19 +11,19 @@ from collections.abc import Sequence
 
 
 def glob_matches(pattern: str, name: str) -> bool:
-    """Tell whether a name matches a pattern; leading slashes mean nothing."""
+    """Tell whether a name matches a pattern, without regard to leading slashes."""
     return _walk(pattern.lstrip("/").split("/"), name.lstrip("/").split("/"))
 
 
 def path_matches(pattern: str, path: str) -> bool:
-    """Tell whether a path matches a pattern, to the slash: `//a` is another path than `/a`."""
+    """Tell whether a path matches a pattern exactly: `//a` is another path than `/a`."""
     if not pattern.startswith("/"):
         pattern = "/" + pattern
     return _walk(pattern.split("/"), path.split("/"))
 
 
 def _segment_matches(pattern: str, segment: str) -> bool:
-    """Match one segment: each literal piece where it is found first, the first and last at the ends."""
+    """Match one segment: the first and last literal at its ends, the others where each is found first."""
     if "*" not in pattern:
         return pattern == segment
     first, *middle, last = pattern.split("*")

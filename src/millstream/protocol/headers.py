@@ -1,9 +1,9 @@
 """Header names of the protocol, and the syntax of their values.
 
-Names are lower-case bytes: what HTTP/2 sends, what ASGI passes and what the native server folds
-to. A header that arrives twice is joined with a comma, as HTTP says, which no value here allows.
+Names are lower-case bytes, as HTTP/2 and ASGI have them; our HTTP server converts to lower case. A header
+that arrives twice is joined with a comma, as HTTP says, and no value here allows one.
 
-PROTOCOL.md 13.2; rules A4, C3, R1, X4.
+PROTOCOL.md 13.2; rules A4, C3, F1, R1, X4.
 """
 
 from typing import Final
@@ -48,12 +48,12 @@ def parse_integer(text: bytes, name: str) -> int:
 
 
 def parse_canonical_integer(text: bytes, name: str) -> int:
-    """Read an integer that has one spelling only: no leading zero either."""
+    """Read an integer without a leading zero, so that each has one spelling."""
     if text[:1] == b"0" and text != b"0":
         raise MalformedError("INVALID_INTEGER", f"{name} must not begin with a zero.")
     return parse_integer(text, name)
 
 
 def is_true(value: bytes | None) -> bool:
-    """Tell whether a flag header is set: only by the word `true`, in any case (rule A4)."""
+    """Tell whether a flag header is set: only `true` counts, in any case (rule A4)."""
     return value is not None and value.lower() == b"true"

@@ -1,4 +1,4 @@
-"""HTTP responses as values: what `replies` and `problems` give, and any server writes."""
+"""HTTP responses as values: `replies` and `problems` make them, any server can send them."""
 
 from collections.abc import Iterator
 from typing import Protocol

@@ -1,7 +1,7 @@
-"""Stream names: which URL paths are streams, and what they are called.
+"""Stream names: which URL paths are streams, and which belong to the control APIs.
 
-A stream is named by its percent-decoded path. Two spellings of the same decoded path are one
-stream; anything else that differs, case and Unicode form included, is another.
+A stream's name is its percent-decoded path. Two spellings with the same decoded path are one stream;
+names that differ in case or Unicode normal form are different streams.
 
 Rules P1 to P3.
 """
@@ -13,7 +13,7 @@ from urllib.parse import unquote_to_bytes
 from millstream.protocol.errors import MalformedError, OutsideMountError
 
 RESERVED: Final = "__ds"
-"""The first path segment of the control APIs; never part of a stream's name."""
+"""The first path segment of the control APIs; never the first segment of a stream's name."""
 
 MAX_NAME_BYTES: Final = 1024
 
@@ -25,7 +25,7 @@ _HEX = frozenset(b"0123456789abcdefABCDEF")
 
 @lru_cache(maxsize=8192)
 def parse_name(raw_path: bytes) -> str:
-    """Decode the path of a URL, as it came over the wire, into a name that begins with a slash."""
+    """Decode the path of a URL into a name, which begins with a slash (rule P3)."""
     decoded = _percent_decode(raw_path)
     try:
         name = decoded.decode()
@@ -58,12 +58,12 @@ def below_mount(name: str, mount: str) -> str:
 
 
 def is_reserved(name: str, roots: tuple[str, ...]) -> bool:
-    """Tell whether a path belongs to the control APIs below any of the stream roots."""
+    """Tell whether a path belongs to the control APIs below any of the roots (rule P2)."""
     return RESERVED in name and any(control_path(name, root) is not None for root in roots)
 
 
 def control_path(name: str, root: str) -> str | None:
-    """Cut a control path out of a name: `/v1/stream//__ds/streams` below `/v1/stream/` is `streams`."""
+    """Give the control path in a name: `/v1/stream//__ds/streams` below `/v1/stream/` is `streams`."""
     if not name.startswith(root):
         return None
     first, _, rest = name[len(root) :].lstrip("/").partition("/")

@@ -1,7 +1,7 @@
 """Offsets: a position in a stream, and its text on the wire.
 
-Inside, a position is one integer. Outside it is its 32 decimal digits with an underscore in the
-middle, so that text order is number order:
+In the code a position is one integer. On the wire it is 32 decimal digits with an underscore in the
+middle, so that offsets sort as text:
 
         0000000000000000_0000000000000042
         `-- generation -´ `--- bytes ---´
@@ -17,10 +17,10 @@ from typing import Final
 from millstream.protocol.errors import MalformedError
 
 START: Final = -1
-"""The stream's beginning, `-1` on the wire: its first byte that is still kept."""
+"""`-1` on the wire: the first byte that the stream still keeps (rule O2)."""
 
 NOW: Final = -2
-"""The stream's tail at the time of asking, `now` on the wire."""
+"""`now` on the wire: the stream's tail at the time of the request (rule O2)."""
 
 _FIELD_DIGITS = 16
 _GENERATION: Final = 10_000_000_000_000_000
@@ -28,14 +28,14 @@ _TEXT_LENGTH = 2 * _FIELD_DIGITS + 1
 
 
 def format_offset(position: int) -> bytes:
-    """Write a position as the offset that clients see."""
-    if position < _GENERATION:  # as almost all are, and every answer to an append has one
+    """Write a position as clients see it (rule O1)."""
+    if position < _GENERATION:  # the usual case, formatted for every append
         return b"0000000000000000_%016d" % position
     return b"%016d_%016d" % divmod(position, _GENERATION)
 
 
 def parse_offset(text: bytes) -> int:
-    """Read an offset from the wire: a position, or one of the sentinels `START` and `NOW`."""
+    """Read an offset: a position, `START` or `NOW`; anything else is malformed (rule O3)."""
     if len(text) == _TEXT_LENGTH and text[_FIELD_DIGITS] == 0x5F:
         generation, count = text[:_FIELD_DIGITS], text[_FIELD_DIGITS + 1 :]
         if generation.isdigit() and count.isdigit():

@@ -1,13 +1,14 @@
-"""Multipart appends: parts are staged by many, and committed by one, all or nothing.
+"""Multipart appends: many writers stage parts, one request commits them, all or none.
 
-        POST   stream?part=a          stage      kept, but seen by nobody
+        POST   stream?part=a          stage      stored, but invisible to readers
         POST   stream?part=b          stage
         POST   stream?parts=commit    commit     {"parts": ["a", "b"]}: one atomic append, in that order
-        DELETE stream?part=a          drop       a part that nobody needs
+        DELETE stream?part=a          drop       a part that is not needed
 
-For writers that are many processes and one decision, and for appends larger than a request may be. A
-commit is an append in everything else: producers, `Stream-Seq` and `Stream-Closed` mean the same, and
-are judged by the same function.
+They serve writers that are many processes with one outcome, and appends larger than one request may be.
+Otherwise a commit is an append: producer headers, `Stream-Seq` and `Stream-Closed` mean the same, and
+the same function decides (`streams.plan_append`). What a stream remembers of its parts is
+`streams.Staged`.
 
 Rule X3.
 """
@@ -36,7 +37,7 @@ from millstream.protocol.streams import (
 )
 
 MAX_PARTS: Final = 10_000
-"""Most parts of one stream that wait at a time."""
+"""Most parts that one stream may have staged at a time."""
 
 _ID = re.compile(rb"[A-Za-z0-9._~-]{1,200}")
 _ANY_DATA = b"\0"
@@ -46,7 +47,7 @@ _ANY_DATA = b"\0"
 
 
 class StageRequest(msgspec.Struct, frozen=True, gc=False):
-    """A part to keep: its bytes as they will be stored."""
+    """A part to stage: its bytes as they will be stored."""
 
     id: str
     data: bytes
@@ -70,7 +71,7 @@ _listed = msgspec.json.Decoder(_Listed)
 
 
 def part_of(query: Query) -> str | None:
-    """Give the id of the part that a request is about, if it is about one."""
+    """Give the id of the part that a request names, if it names one."""
     id = query.one(b"part")
     return _parse_id(id) if id is not None else None
 
@@ -96,7 +97,7 @@ def parse_stage(id: str, fields: Headers, body: bytes) -> StageRequest:
 
 
 def parse_commit(fields: Headers, body: bytes) -> CommitRequest | AppendRequest:
-    """Read a POST that commits parts; none at all is a plain close."""
+    """Read a POST that commits parts; an empty list with `Stream-Closed: true` is a plain close."""
     try:
         ids = _listed.decode(body).parts
     except msgspec.MsgspecError as error:
@@ -126,28 +127,28 @@ def _parse_id(id: bytes) -> str:
 
 
 class Stage(msgspec.Struct, frozen=True):
-    """A change to commit: a part is kept."""
+    """A change to commit: a part is staged."""
 
     id: str
     data: bytes
 
 
 class AlreadyStaged(msgspec.Struct, frozen=True):
-    """The part is there, with the same bytes."""
+    """The part is staged already, with the same bytes."""
 
 
 class PartConflict(msgspec.Struct, frozen=True):
-    """The id is used for other bytes."""
+    """The id is in use for other bytes."""
 
     id: str
 
 
 class TooManyParts(msgspec.Struct, frozen=True):
-    """The stream has as many parts waiting as it may."""
+    """The stream has as many parts staged as it may have."""
 
 
 class StagedTooMuch(msgspec.Struct, frozen=True):
-    """The stream's waiting parts would be too large together."""
+    """The stream's staged parts would be too large together."""
 
     max_bytes: int
 
@@ -167,7 +168,7 @@ class PartMissing(msgspec.Struct, frozen=True):
 
 
 class Drop(msgspec.Struct, frozen=True):
-    """A change to commit: parts go."""
+    """A change to commit: parts are dropped."""
 
     ids: list[str]
 
@@ -179,7 +180,7 @@ CommitPlan = Commit | PartMissing | AppendPlan
 def plan_stage(
     stream: Stream, request: StageRequest, max_staged_bytes: int, stored: Callable[[int], bytes]
 ) -> StagePlan:
-    """Decide whether a part is kept; `stored` gives the bytes of one that is, by its number."""
+    """Decide whether a part is staged; `stored` gives the bytes of a staged part by its number."""
     if stream.closed:
         return Closed(stream.tail)
     if not same_type(request.content_type, stream.content_type):
@@ -197,7 +198,7 @@ def plan_stage(
 
 
 def plan_commit(stream: Stream, request: CommitRequest, max_bytes: int = 0) -> CommitPlan:
-    """Decide what a commit does: all that an append meets comes first, so a duplicate needs no parts."""
+    """Decide a commit: the checks of an append come first, so a duplicate succeeds without its parts."""
     like = AppendRequest(_ANY_DATA, stream.content_type, request.closes, request.stamp, request.seq)
     plan = plan_append(stream, like)
     if not isinstance(plan, Append):
@@ -214,7 +215,7 @@ def plan_commit(stream: Stream, request: CommitRequest, max_bytes: int = 0) -> C
 
 
 def apply_stage(stream: Stream, change: Stage, now_ms: int) -> int:
-    """Make a stream what it is after a part was kept, and give the part's number."""
+    """Add a part to a stream's state, and give its number."""
     if stream.staged is None:
         stream.staged = Staged()
     stream.renew(now_ms)
@@ -222,7 +223,7 @@ def apply_stage(stream: Stream, change: Stage, now_ms: int) -> int:
 
 
 def take_parts(stream: Stream, ids: list[str]) -> list[int]:
-    """Take parts out of a stream, because they are committed or dropped, and give their numbers."""
+    """Remove parts that are committed or dropped from a stream's state, and give their numbers."""
     staged = stream.staged
     assert staged is not None  # where there are parts
     return [staged.take(id).number for id in ids]

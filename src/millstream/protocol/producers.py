@@ -17,7 +17,7 @@ from millstream.protocol.errors import MalformedError
 
 
 class Stamp(msgspec.Struct, frozen=True, gc=False):
-    """What a producer writes on an append."""
+    """The producer headers of an append."""
 
     id: bytes
     epoch: int
@@ -47,7 +47,7 @@ class BadStart(msgspec.Struct, frozen=True, gc=False):
 
 
 class Gap(msgspec.Struct, frozen=True, gc=False):
-    """Appends between the last accepted one and this one are missing."""
+    """Appends are missing between the last accepted one and this one."""
 
     expected: int
     received: int
@@ -59,7 +59,7 @@ ACCEPTED = Accepted()
 
 
 def judge(last: Stamp | None, stamp: Stamp) -> Verdict:
-    """Compare a stamp with the last one accepted from the same producer, if any."""
+    """Compare a stamp with the last one accepted from the same producer, if any (rule R2)."""
     if last is None:
         return ACCEPTED if stamp.seq == 0 else Gap(0, stamp.seq)
     if stamp.epoch < last.epoch:
@@ -74,7 +74,7 @@ def judge(last: Stamp | None, stamp: Stamp) -> Verdict:
 
 
 def parse_stamp(fields: Mapping[bytes, bytes]) -> Stamp | None:
-    """Read the three producer headers: all of them or none."""
+    """Read the three producer headers: all of them or none (rule R1)."""
     id = fields.get(headers.PRODUCER_ID)
     epoch = fields.get(headers.PRODUCER_EPOCH)
     seq = fields.get(headers.PRODUCER_SEQ)

@@ -1,6 +1,7 @@
-"""Query strings: parameters by name, decoded once, with repetition visible.
+"""Query strings: parameters by name, decoded.
 
-Rule O3: a repeated `offset` is refused, not resolved by chance. Unknown parameters are ignored (G7).
+A parameter that is given twice is refused when it is asked for, rather than one of the two chosen (rule
+O3). Unknown parameters are ignored (rule G7).
 """
 
 from urllib.parse import unquote_to_bytes
@@ -15,7 +16,7 @@ class Query:
 
     def __init__(self, raw: bytes) -> None:
         self._values: dict[bytes, bytes] = {}
-        self._repeated: set[bytes] | None = None  # a set of its own for each request would cost all of them
+        self._repeated: set[bytes] | None = None  # a set for every request would cost more
         if raw:
             escaped = b"%" in raw or b"+" in raw
             for part in raw.split(b"&"):
@@ -29,7 +30,7 @@ class Query:
                 self._values[name] = value
 
     def one(self, name: bytes) -> bytes | None:
-        """Give a parameter's value, None when it is absent; repeated ones are refused."""
+        """Give a parameter's value, None when it is absent; a repeated one is refused (rule O3)."""
         if self._repeated is not None and name in self._repeated:
             raise MalformedError("REPEATED_PARAMETER", f"The parameter {name.decode()} may be given once.")
         return self._values.get(name)

@@ -1,9 +1,9 @@
-"""Reads: which bytes a reader gets, and what it is told about the rest.
+"""Reads: which bytes a reader gets, and when a long-poll is answered.
 
-A read is decided from where the stream's kept bytes begin and end. What the engine then fetches
-is a `Chunk`: bytes that begin and end where a reader may come back to.
+A read is decided from where the stream's bytes begin and end. The engine then fetches a `Chunk`: bytes
+that begin and end at offsets from which a reader may go on.
 
-PROTOCOL.md 5.6, 8; rules O3, O4, G1, G2, G7.
+PROTOCOL.md 5.6, 5.7, 8; rules O3, O4, G1, G2, G7, L2.
 """
 
 import enum
@@ -25,7 +25,7 @@ class OffsetGone(msgspec.Struct, frozen=True, gc=False):
 
 
 class OffsetUnaligned(msgspec.Struct, frozen=True, gc=False):
-    """The offset points into the middle of a JSON message: this server never gave it."""
+    """The offset is inside a JSON message: this server never returned it."""
 
 
 class Span(msgspec.Struct, frozen=True, gc=False):
@@ -36,7 +36,7 @@ class Span(msgspec.Struct, frozen=True, gc=False):
 
 
 class Chunk(msgspec.Struct, frozen=True, gc=False):
-    """What a read found, with all that its answer must say."""
+    """What a read found, with all that its reply must say."""
 
     stream_id: int
     content_type: bytes
@@ -50,12 +50,12 @@ class Chunk(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def is_held(self) -> bool:
-        """Tell whether the chunk has its data with it."""
+        """Whether the chunk carries its data, rather than only its range."""
         return len(self.data) == self.end - self.start
 
     @property
     def at_end(self) -> bool:
-        """Tell whether the reader has everything that there will ever be."""
+        """Whether the chunk reaches the end of a closed stream."""
         return self.closed and self.up_to_date
 
 
@@ -78,7 +78,7 @@ def poll_outcome(chunk: Chunk, until: int | None) -> PollOutcome:
 
 
 class Appends(Protocol):
-    """What cutting a range at message boundaries needs to know of a stream's content."""
+    """The content of a stream, as far as cutting a range at message boundaries needs it."""
 
     def bounds(self, position: int) -> tuple[int, int]:
         """Give the append that holds the byte at `position`, as its start and end."""
@@ -92,7 +92,7 @@ class Appends(Protocol):
 def plan_read(
     request: ReadRequest, kind: Kind, earliest: int, tail: int, max_bytes: int, appends: Appends
 ) -> Span | OffsetGone | OffsetUnaligned:
-    """Decide which bytes to return; an offset past the tail is answered like the tail."""
+    """Decide which bytes to return; an offset past the tail reads like the tail (rule O3)."""
     start = request.offset
     if start == START:
         start = earliest
@@ -110,7 +110,7 @@ def plan_read(
 def _whole_messages(span: Span, request: ReadRequest, tail: int, appends: Appends) -> Span | OffsetUnaligned:
     """Cut a span of a JSON stream to whole messages, at least one.
 
-    Appends hold whole messages, so only a span that begins or ends inside an append is looked into.
+    Appends hold whole messages, so only an append that the span cuts is parsed.
     """
     start, end = span.start, span.end
     if start and not between_messages(start, appends):
@@ -128,6 +128,6 @@ def _whole_messages(span: Span, request: ReadRequest, tail: int, appends: Append
 
 
 def between_messages(position: int, appends: Appends) -> bool:
-    """Tell whether a position inside a JSON stream is one that a reader may have been given."""
+    """Tell whether a position in a JSON stream is the border of a message."""
     start, end = appends.bounds(position)
     return position == start or position - start in json_frames.message_ends(appends.fetch(start, end))

@@ -1,7 +1,7 @@
-"""Requests: headers, parameters and bodies, read into what they mean.
+"""Requests: headers, parameters and bodies, parsed.
 
-Parsing does not know any stream. It either understands a request or raises `MalformedError`;
-whether the request may happen is decided in `streams` and `reads`.
+Parsing knows no stream. It understands a request or raises `MalformedError`; whether the request is
+accepted is decided in `streams`, `forks`, `parts` and `reads`.
 
 PROTOCOL.md 5; rules A3, A4, C2, C4, F1, G7, L1, X1, X2.
 """
@@ -30,7 +30,7 @@ MAX_PAGE: Final = 1000
 
 
 class AppendRequest(msgspec.Struct, frozen=True, gc=False):
-    """A POST: data to append, as it will be stored, or the wish to close, or both."""
+    """A POST: data to append, as it will be stored, or a close, or both."""
 
     data: bytes
     content_type: bytes
@@ -40,7 +40,7 @@ class AppendRequest(msgspec.Struct, frozen=True, gc=False):
 
 
 class AppendTerms(msgspec.Struct, frozen=True, gc=False):
-    """What the headers of a POST ask for, whatever its body."""
+    """What the headers of a POST say."""
 
     content_type: bytes
     is_json: bool
@@ -50,7 +50,7 @@ class AppendTerms(msgspec.Struct, frozen=True, gc=False):
 
 
 class CreateRequest(msgspec.Struct, frozen=True):
-    """A PUT: what the stream should be, and its first content."""
+    """A PUT: the configuration of a stream, and its first content."""
 
     body: bytes = b""
     content_type: bytes | None = None
@@ -71,7 +71,7 @@ class LiveMode(enum.Enum):
 
 
 class ReadRequest(msgspec.Struct, frozen=True, gc=False):
-    """A GET: from where, how far, and whether to wait."""
+    """A GET: from which offset, how far, and whether it waits for more."""
 
     offset: int = START
     live: LiveMode = LiveMode.NO
@@ -107,7 +107,7 @@ def parse_append_terms(fields: Headers) -> AppendTerms:
 
 
 def with_body(terms: AppendTerms, body: bytes) -> AppendRequest:
-    """Put the headers and the body of a POST together."""
+    """Combine the headers and the body of a POST, and check the body (rule A3)."""
     content_type = terms.content_type
     if body:
         if not content_type:

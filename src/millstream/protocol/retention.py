@@ -31,7 +31,7 @@ _SLACK: Final = 16
 
 
 class Retention(msgspec.Struct, frozen=True, gc=False):
-    """What a stream keeps at least: everything, unless a limit says less."""
+    """What a stream keeps at least; without limits, everything."""
 
     bytes: int | None = None
     seconds: int | None = None
@@ -74,7 +74,7 @@ def _parse_limit(text: bytes | None, name: str) -> int | None:
 
 
 class Mark(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """All before `end` was written by `last_ms`; a mark grows for a while after it was begun."""
+    """All bytes before `end` were written by `last_ms`; a mark grows for a while after `begun_ms`."""
 
     begun_ms: int
     last_ms: int
@@ -85,7 +85,7 @@ Marks = tuple[Mark, ...]
 
 
 def marked(marks: Marks, retention: Retention, end: int, now_ms: int) -> Marks:
-    """Take note that a stream has grown to `end` now, if its age matters."""
+    """Record that a stream has grown to `end` now, if it has a limit of seconds."""
     if retention.seconds is None:
         return marks
     if marks and now_ms - marks[-1].begun_ms < retention.seconds * 1000 // _SLACK:
@@ -94,14 +94,14 @@ def marked(marks: Marks, retention: Retention, end: int, now_ms: int) -> Marks:
 
 
 def inherited(marks: Marks, retention: Retention, start: int, base: int, now_ms: int) -> Marks:
-    """Give a fork the marks of what it inherits; what has none counts as written now."""
+    """Give a fork the marks of what it inherits; bytes without a mark count as written now."""
     taken = tuple(mark for mark in marks if mark.end <= base) if retention.seconds is not None else ()
     covered = taken[-1].end if taken else start
     return marked(taken, retention, base, now_ms) if covered < base else taken
 
 
 def after(marks: Marks, start: int) -> Marks:
-    """Forget the marks of what is gone."""
+    """Drop the marks of trimmed bytes."""
     return tuple(mark for mark in marks if mark.end > start)
 
 
@@ -117,20 +117,20 @@ class Boundaries(Protocol):
 
 
 def is_overfull(retention: Retention, start: int, tail: int) -> bool:
-    """Tell whether a stream has grown so far past its limit of bytes that cutting it is worth while."""
+    """Tell whether a stream is so far past its limit of bytes that a trim is due."""
     limit = retention.bytes
     return limit is not None and tail - start > limit + limit // _SLACK
 
 
 def due_ms(retention: Retention, marks: Marks) -> int | None:
-    """Tell when the oldest of a stream will be old enough to go."""
+    """Tell when the oldest bytes of a stream will be old enough to be trimmed."""
     return marks[0].last_ms + retention.seconds * 1000 if marks and retention.seconds is not None else None
 
 
 def new_start(
     retention: Retention, start: int, tail: int, marks: Marks, now_ms: int, appends: Boundaries
 ) -> int:
-    """Decide where a stream begins from now on: where it did, or at a later append."""
+    """Decide where a stream begins from now on: where it does, or at a later append."""
     found = start
     if retention.bytes is not None and is_overfull(retention, start, tail):
         found = max(found, appends.bounds(tail - retention.bytes)[0])
@@ -190,7 +190,7 @@ def apply_trim(stream: Trimmed, change: Trim) -> None:
 
 
 class Shared(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """The range that a stream's forks may read, though the stream itself begins later by now."""
+    """The range that a stream's forks may read, also where the stream itself begins later by now."""
 
     start: int
     first_append: int
@@ -198,7 +198,7 @@ class Shared(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 def needed(start: int, tail: int, shared: Shared | None) -> Iterator[tuple[int, int]]:
-    """Give the ranges of a stream that somebody may read, in order; all else may be removed."""
+    """Give the ranges that the stream's or its forks' readers may read, in order; the rest may be removed."""
     if shared is not None and shared.start < min(shared.end, start):
         yield shared.start, min(shared.end, start)
     if start < tail:

@@ -1,4 +1,4 @@
-r"""Server-sent events: how a live read is written, and how it is read back.
+r"""Server-sent events: how live reads are written, and how clients parse them.
 
         event: data
         data:[{"token":"Hello"}]
@@ -6,8 +6,8 @@ r"""Server-sent events: how a live read is written, and how it is read back.
         event: control
         data:{"streamNextOffset":"...","streamCursor":"1234","upToDate":true}
 
-No space follows `data:`, except before a payload line that begins with one, because a reader drops
-the first. Payload lines are split at CRLF, CR and LF, so no payload can forge an event.
+No space follows `data:`, except before a payload line that begins with one, because parsers drop the
+first space. Payload lines are split at CRLF, CR and LF, so no payload can forge an event.
 
 PROTOCOL.md 5.8; rules L4, L5, L7.
 """
@@ -25,11 +25,11 @@ from millstream.protocol.offsets import format_offset
 
 KEEP_ALIVE = b": keep-alive\n\n"
 CONTROL_OFFSET = b'event: control\ndata:{"streamNextOffset":"'
-"""How a control event begins; the offset and a quotation mark follow."""
+"""The beginning of a control event; the offset and a quotation mark follow."""
 
 
 def data_event(kind: Kind, content: bytes) -> bytes:
-    """Write stored content as one data event."""
+    """Write stored content as one data event (rule L4)."""
     if kind is Kind.BINARY:
         return b"event: data\ndata:%b\n\n" % base64.b64encode(content)
     payload = json_frames.wrap(content) if kind is Kind.JSON else _valid_utf8(content)
@@ -37,7 +37,7 @@ def data_event(kind: Kind, content: bytes) -> bytes:
 
 
 def control_event(next_offset: int, cursor: int | None, up_to_date: bool, closed: bool) -> bytes:
-    """Write where the reader is now. A closed stream has no cursor: there is nothing to come back for."""
+    """Write where the reader is now; at the end of a closed stream there is no cursor (rule L5)."""
     if closed:
         return b'event: control\ndata:{"streamNextOffset":"%b","upToDate":true,"streamClosed":true}\n\n' % (
             format_offset(next_offset)
@@ -65,7 +65,7 @@ def whole_characters(content: bytes) -> int:
         if byte < 0x80:
             break
         if byte >= 0xC0:
-            never = byte < 0xC2 or byte > 0xF4  # no character begins with these: nothing to wait for
+            never = byte < 0xC2 or byte > 0xF4  # no character begins with these bytes
             needed = 0 if never else 2 if byte < 0xE0 else 3 if byte < 0xF0 else 4
             return len(content) - back if back < needed else len(content)
     return len(content)
@@ -94,7 +94,7 @@ class Event(msgspec.Struct, frozen=True):
 
 
 class Control(msgspec.Struct, frozen=True, rename="camel"):
-    """What a control event says."""
+    """The content of a control event."""
 
     stream_next_offset: str
     stream_cursor: str | None = None
@@ -106,7 +106,7 @@ _control = msgspec.json.Decoder(Control)
 
 
 def parse_control(data: str) -> Control:
-    """Read a control event's JSON; a closed stream is up to date by definition."""
+    """Read a control event's JSON; at the end of a closed stream a reader is up to date."""
     try:
         control = _control.decode(data)
     except msgspec.MsgspecError as error:
@@ -117,7 +117,7 @@ def parse_control(data: str) -> Control:
 
 
 def decode_base64(data: str) -> bytes:
-    """Read the payload of a binary stream's data event; its line breaks mean nothing."""
+    """Decode the payload of a binary stream's data event; line breaks in it are ignored."""
     try:
         return base64.b64decode("".join(data.split()), validate=True)
     except ValueError as error:
@@ -125,9 +125,9 @@ def decode_base64(data: str) -> bytes:
 
 
 class Parser:
-    """Turn bytes, fed in pieces of any size, into events.
+    """Parse bytes that arrive in pieces of any size into events.
 
-    Fed byte by byte it gives the same events as fed at once, whatever the line endings are.
+    The result does not depend on how the bytes are cut, nor on the line endings.
     """
 
     def __init__(self) -> None:
@@ -138,7 +138,7 @@ class Parser:
         self._data: list[str] = []
 
     def feed(self, received: bytes) -> Iterator[Event]:
-        """Take bytes; yield the events that they complete."""
+        """Parse more bytes, and yield the events that they complete."""
         for line in self._lines(self._decoder.decode(received)):
             event = self._take(line)
             if event is not None:

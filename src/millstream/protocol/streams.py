@@ -95,7 +95,7 @@ class Fork(msgspec.Struct, frozen=True, gc=False):
 
 
 class Stream(msgspec.Struct, omit_defaults=True):
-    """All that decides what may happen to a stream next."""
+    """All that decisions about a stream depend on."""
 
     id: int
     name: str
@@ -123,34 +123,34 @@ class Stream(msgspec.Struct, omit_defaults=True):
 
     @property
     def base(self) -> int:
-        """Where the stream's own bytes begin; what lies before is its source's."""
+        """Where the stream's own bytes begin; those before it belong to its source."""
         return self.fork.base if self.fork is not None else 0
 
     @property
     def own_bytes(self) -> int:
-        """How many bytes are kept of the stream's own, once what is due to go has gone."""
+        """How many bytes of its own the stream keeps, without those that retention is about to trim."""
         kept = self.tail - max(self.base, self.start)
         return kept if self.retention.bytes is None else min(kept, self.retention.bytes)
 
     def expired(self, now_ms: int) -> bool:
-        """Tell whether the stream's time is over."""
+        """Tell whether the stream has expired."""
         return self.deadline_ms is not None and now_ms >= self.deadline_ms
 
     @property
     def due_ms(self) -> int | None:
-        """When the stream must be looked at next: it ends then, or may let go of something."""
+        """When the stream expires or may be trimmed, whichever is first."""
         if not self.marks:
             return self.deadline_ms
         trim_ms = retention.due_ms(self.retention, self.marks)
         return min((ms for ms in (self.deadline_ms, trim_ms) if ms is not None), default=None)
 
     def renew(self, now_ms: int) -> None:
-        """Start the sliding window anew; a fixed expiry stays where it is."""
+        """Restart a TTL; a fixed expiry does not move (rule G8)."""
         if self.lifetime.is_sliding:
             self.deadline_ms = self.lifetime.deadline_ms(now_ms)
 
 
-# -- Refusals that any request may meet ----------------------------------------------------------
+# -- Refusals of any request ----------------------------------------------------------------------
 
 
 class NotFound(msgspec.Struct, frozen=True):
@@ -170,7 +170,7 @@ class NoSpace(msgspec.Struct, frozen=True):
 
 
 class StoreFailed(msgspec.Struct, frozen=True):
-    """The engine can no longer promise durability and takes no more changes."""
+    """The engine can no longer guarantee durability and accepts no more changes."""
 
 
 Unstored = NoSpace | StoreFailed
@@ -180,7 +180,7 @@ Unstored = NoSpace | StoreFailed
 
 
 class Append(msgspec.Struct, frozen=True, gc=False):
-    """A change to commit: everything that one POST decided."""
+    """A change to commit: all that one POST changes."""
 
     data: bytes
     tail: int
@@ -190,7 +190,7 @@ class Append(msgspec.Struct, frozen=True, gc=False):
 
 
 class Duplicate(msgspec.Struct, frozen=True, gc=False):
-    """The producer sent this before; nothing changes."""
+    """The producer sent this append before; nothing changes."""
 
     tail: int
     closed: bool
@@ -199,13 +199,13 @@ class Duplicate(msgspec.Struct, frozen=True, gc=False):
 
 
 class AlreadyClosed(msgspec.Struct, frozen=True, gc=False):
-    """The stream was closed before, and closing it again is fine."""
+    """The stream is closed already, and closing it again succeeds."""
 
     tail: int
 
 
 class Closed(msgspec.Struct, frozen=True, gc=False):
-    """The stream is closed and takes no more."""
+    """The stream is closed and accepts no more data."""
 
     tail: int
 
@@ -225,7 +225,7 @@ class SeqRegressed(msgspec.Struct, frozen=True, gc=False):
 
 
 class StreamFull(msgspec.Struct, frozen=True, gc=False):
-    """The stream would have more bytes than a stream may have here."""
+    """The stream would become larger than streams may be on this server."""
 
     max_bytes: int
 
@@ -255,16 +255,6 @@ def plan_append(stream: Stream, request: AppendRequest, max_bytes: int = 0) -> A
     return Append(request.data, stream.tail + len(request.data), request.closes, stamp, request.seq)
 
 
-def refuse_growth(own_bytes: int, added_bytes: int, max_bytes: int) -> StreamFull | None:
-    """Refuse bytes that would make a stream larger than streams may be (rule H4); 0 disables the limit."""
-    return StreamFull(max_bytes) if 0 < max_bytes < own_bytes + added_bytes else None
-
-
-def renews_ttl(plan: object) -> bool:
-    """Tell whether a POST that changes nothing renews a TTL: one that succeeds does (rule G8)."""
-    return isinstance(plan, Duplicate | AlreadyClosed)
-
-
 def _plan_on_closed(stream: Stream, request: AppendRequest, last: Stamp | None) -> AppendPlan:
     stamp = request.stamp
     if stamp is not None and stamp == stream.closed_by:
@@ -278,8 +268,18 @@ def _plan_on_closed(stream: Stream, request: AppendRequest, last: Stamp | None) 
     return Closed(stream.tail)
 
 
+def refuse_growth(own_bytes: int, added_bytes: int, max_bytes: int) -> StreamFull | None:
+    """Refuse bytes that would make a stream larger than streams may be (rule H4); 0 disables the limit."""
+    return StreamFull(max_bytes) if 0 < max_bytes < own_bytes + added_bytes else None
+
+
+def renews_ttl(plan: object) -> bool:
+    """Tell whether a POST that changes nothing renews a TTL: one that succeeds does (rule G8)."""
+    return isinstance(plan, Duplicate | AlreadyClosed)
+
+
 def apply_append(stream: Stream, change: Append, now_ms: int) -> None:
-    """Make a stream what it is after a change."""
+    """Apply an accepted append to a stream's state."""
     grows = change.tail > stream.tail
     stream.tail = change.tail
     if grows and stream.retention.seconds is not None:
@@ -303,13 +303,13 @@ def apply_append(stream: Stream, change: Append, now_ms: int) -> None:
 
 
 class Exists(msgspec.Struct, frozen=True):
-    """The stream is there already, and as the request wants it."""
+    """The stream exists with the configuration that was asked for."""
 
     stream: Stream
 
 
 class ConfigMismatch(msgspec.Struct, frozen=True):
-    """The stream is there already, but not as the request wants it."""
+    """The stream exists with another configuration."""
 
     name: str
     what: str
@@ -322,7 +322,7 @@ class NameInUse(msgspec.Struct, frozen=True):
 
 
 class TooManyStreams(msgspec.Struct, frozen=True):
-    """There are as many streams below this path as there may be."""
+    """The path has as many streams below it as it may have."""
 
     above: str
     limit: int
@@ -340,14 +340,14 @@ CreatePlan = Create | Exists | CreateRefusal
 
 
 def plan_existing(stream: Stream, request: CreateRequest) -> Exists | ConfigMismatch | NameInUse:
-    """Decide a PUT on a name that is taken: the same configuration is fine, another is not."""
+    """Decide a PUT on a name that is taken: it succeeds with the same configuration (rule C1)."""
     if stream.soft_deleted:
         return NameInUse(stream.name)
     fork = stream.fork
     if request.forked_from != (fork.source_name if fork is not None else None):
         return ConfigMismatch(stream.name, "fork source")
     if fork is not None:
-        # An omitted offset meant the source's tail at that time, so it matches whatever that was.
+        # Without an offset the fork began at the source's tail of that time, so none matches any.
         if request.fork_offset is not None and request.fork_offset != fork.offset:
             return ConfigMismatch(stream.name, "fork offset")
         if request.fork_sub_offset != fork.sub_offset:
@@ -367,7 +367,7 @@ def plan_existing(stream: Stream, request: CreateRequest) -> Exists | ConfigMism
 def plan_create(
     id: int, name: str, request: CreateRequest, now_ms: int, usual: Retention = KEEP_ALL
 ) -> Create:
-    """Decide a PUT on a free name; `usual` are the limits of streams that have none of their own."""
+    """Decide a PUT on a free name; `usual` is the retention of streams that set none."""
     stream = Stream(
         id=id,
         name=name,
@@ -397,14 +397,14 @@ def complete_create(stream: Stream, request: CreateRequest, now_ms: int) -> Crea
 
 
 class Delete(msgspec.Struct, frozen=True):
-    """A change to commit: the stream ends; while forks need its bytes they are kept."""
+    """A change to commit: the stream is deleted; a soft deletion keeps its bytes for its forks."""
 
     stream: Stream
     soft: bool
 
 
 def plan_delete(stream: Stream) -> Delete | SoftDeleted:
-    """Decide a DELETE; expiry decides the same way."""
+    """Decide a DELETE, or the end of a stream that has expired (rule F2)."""
     if stream.soft_deleted:
         return SoftDeleted(stream.name)
     return Delete(stream, soft=stream.fork_count > 0)

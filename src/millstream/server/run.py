@@ -70,7 +70,7 @@ async def running_routes(settings: Settings, store: Store) -> AsyncIterator[Rout
             routes: Routes = ObservedRoutes(store, settings, auth, clock_ms, observers)
         else:
             routes = Routes(store, settings, auth, clock_ms)
-        routes.admission.turn_began_s = asyncio.get_running_loop().time
+        routes.admission.iteration_began_s = asyncio.get_running_loop().time
         ticking = asyncio.create_task(_tick(routes))
         try:
             yield routes

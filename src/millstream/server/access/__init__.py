@@ -1,1 +1,1 @@
-"""Who may do what, how often, and how much at once."""
+"""Access: authorization, rate limits, load shedding, and CORS."""

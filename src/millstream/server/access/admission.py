@@ -1,15 +1,15 @@
-"""Admission: which changes are taken when more come than can be made durable in time.
+"""Admission: load shedding when more changes arrive than can be made durable in time.
 
-A server that takes everything answers everybody late. This one takes what it can answer soon and tells
-the rest at once to come back (503 with `Retry-After`), before any work is done for them. It looks at
-two queues, each judged by the time that it makes a newcomer wait:
+A server that accepts everything under overload answers everybody late. This one accepts what it can
+answer soon and refuses the rest at once (503 with `Retry-After`), before it does any work for them. It
+estimates how long a new change would wait in two queues:
 
-        the disk's    bytes that are decided and not yet durable, at the rate at which they become it
-        the loop's    for how long this turn of the event loop has been at work already, which is how
-                      long a request that is looked at now has been waiting at least
+        disk          bytes that are accepted and not yet durable, divided by the rate of the disk
+        event loop    how long this iteration of the loop has run already: a request that is handled now
+                      has waited at least as long
 
-Bursts are no overload: what fits into the next commit may wait for a slow one as long as it takes, and
-turns of the loop may be long for two seconds.
+Bursts are not overload: what fits into the next commit is accepted however slow the disk is, and
+iterations of the loop may be long for two seconds.
 
 Rule H4.
 """
@@ -30,19 +30,19 @@ _STALE_S = 1.0
 
 
 class DiskQueue:
-    """How long the bytes that wait for the disk will wait, by how fast others went before them."""
+    """Estimates how long bytes wait for the disk, from its recent rate."""
 
     def __init__(self, max_lag_s: float, max_bytes: int) -> None:
         self._max_lag_s = max_lag_s
         self._max_bytes = max_bytes
         self.floor_bytes = min(_FLOOR_BYTES, max_bytes)
-        """Up to here nobody needs to ask."""
+        """Up to this many waiting bytes, `is_late` is always false."""
         self._bytes_per_s = 0.0
         self._sampled_s = 0.0
         self._sampled_bytes = 0
 
     def is_late(self, waiting_bytes: int, synced_bytes: int, now_s: float) -> bool:
-        """Tell whether a change that comes now would wait too long; `synced_bytes` counts from the start."""
+        """Tell whether a new change would wait too long; `synced_bytes` is the total since the start."""
         if waiting_bytes <= self.floor_bytes:
             return False
         self._sample(synced_bytes, now_s)
@@ -51,7 +51,7 @@ class DiskQueue:
         return waiting_bytes > self._max_lag_s * self._bytes_per_s > 0
 
     def _sample(self, synced_bytes: int, now_s: float) -> None:
-        """Measure the disk, while it has enough to do: who asks seldom measures nothing."""
+        """Measure the disk's rate, while it is busy: samples that are far apart say nothing."""
         taken_s = now_s - self._sampled_s
         if taken_s < _SAMPLE_S:
             return
@@ -61,43 +61,43 @@ class DiskQueue:
         self._sampled_s, self._sampled_bytes = now_s, synced_bytes
 
 
-class Turns:
-    """Whether the turns of an event loop have been too long for too long."""
+class LoopLag:
+    """Detects that iterations of the event loop have been too long for too long."""
 
     def __init__(self, max_lag_s: float) -> None:
         self.max_lag_s = max_lag_s
-        """Up to here nobody needs to ask."""
+        """Up to this lag, `is_late` is always false."""
         self._late_since_s = self._late_until_s = 0.0
 
     def is_late(self, began_s: float, now_s: float) -> bool:
-        """Tell whether what is looked at now, in the turn that began then, should be refused."""
+        """Tell whether to refuse a request now, in the iteration that began at `began_s`."""
         if now_s - began_s <= self.max_lag_s:
             return False
-        if began_s - self._late_until_s > _REST_S:  # nothing was late for a while
+        if began_s - self._late_until_s > _REST_S:  # no lag for a while: a new burst
             self._late_since_s = began_s
         self._late_until_s = now_s
         return began_s - self._late_since_s > _BURST_S
 
 
 class Admission:
-    """Takes a change, or says that now is not the time."""
+    """Accepts or refuses changes."""
 
     def __init__(self, store: Store, settings: Settings) -> None:
         self._store = store
         self._max_changes = settings.max_unsynced_changes
         self._disk = DiskQueue(settings.max_disk_lag_ms / 1000, settings.max_unsynced_bytes)
-        self._turns = Turns(settings.max_loop_lag_ms / 1000)
-        self._floor_bytes, self._max_lag_s = self._disk.floor_bytes, self._turns.max_lag_s
-        self.turn_began_s: Callable[[], float] = time.monotonic
-        """Tells when the event loop's turn began; uvloop's clock stands still in between."""
+        self._loop = LoopLag(settings.max_loop_lag_ms / 1000)
+        self._floor_bytes, self._max_lag_s = self._disk.floor_bytes, self._loop.max_lag_s
+        self.iteration_began_s: Callable[[], float] = time.monotonic
+        """Gives the time at which the loop's iteration began: uvloop's clock stands still during one."""
 
     def refusal(self) -> Reply | None:
-        """Refuse a change that would wait for too long; one of any size is taken when nothing waits."""
+        """Refuse a change that would wait too long; one of any size is accepted when none waits."""
         store = self._store
-        began_s, now_s = self.turn_began_s(), time.monotonic()
+        began_s, now_s = self.iteration_began_s(), time.monotonic()
         waiting_bytes = store.unsynced_bytes
         if (
-            (now_s - began_s > self._max_lag_s and self._turns.is_late(began_s, now_s))
+            (now_s - began_s > self._max_lag_s and self._loop.is_late(began_s, now_s))
             or (
                 waiting_bytes > self._floor_bytes
                 and self._disk.is_late(waiting_bytes, store.synced_bytes, now_s)

@@ -1,15 +1,15 @@
 """Authorization: may this request do this to that stream?
 
-Without keys a server is open, which is only for loopback: `check_exposure` refuses anything else. With
-keys, every request carries a token, as `Authorization: Bearer`, and each route asks for what it needs:
+A server without keys is open to everybody; `check_exposure` allows that on loopback only. With keys,
+every request carries a token as `Authorization: Bearer`, and each route requires a permission:
 
         GET, HEAD          read      of the stream
         PUT                write     of the stream, and read of the source that it forks
         POST, DELETE       write     of the stream
-        listing            read      names that may not be read are left out
+        listing            read      streams that the token may not read are left out
 
 GET and HEAD of a stream may carry AnyCable's credentials instead, see `anycable.authorization`.
-OPTIONS asks for nothing: browsers send it without credentials.
+OPTIONS requires nothing: browsers send it without credentials.
 """
 
 import ipaddress
@@ -33,24 +33,24 @@ _log = logging.getLogger("millstream")
 
 
 class Auth:
-    """Who may do what on this server."""
+    """Verifies tokens, and decides what each request may do."""
 
     def __init__(self, keyring: Keyring, readers: Readers | None = None) -> None:
-        self._readers = readers if readers is not None and readers.are_welcome else None
+        self._readers = readers if readers is not None and readers.are_enabled else None
         self.is_open = not keyring and self._readers is None
-        """Whether everybody may do everything."""
+        """Whether requests need no token."""
         self._keyring = keyring
         self._verified: OrderedDict[bytes, Grant] = OrderedDict()
 
     def authorize(self, request: Request, action: Action, name: str, now_s: float) -> Reply | None:
-        """Refuse a request that may not do this to a stream; by AnyCable's rules if it brings no Bearer."""
+        """Refuse what a request may not do; AnyCable's rules apply to reads without a Bearer token."""
         by_bearer = self._keyring and _bearer(request)
         if action is Action.READ and self._readers is not None and not by_bearer:
             return self._readers.identify(request, name, now_s)
         return self.identify(request, now_s) or refuse(request.grant, action, name)
 
     def identify(self, request: Request, now_s: float) -> Reply | None:
-        """Find out what a request may do and write it on the request; or refuse it."""
+        """Set the request's grant from its token, or refuse the request."""
         if self.is_open:
             return None
         token = _bearer(request)
@@ -63,7 +63,7 @@ class Auth:
         return None
 
     def _verify(self, token: bytes, now_s: float) -> Grant | None:
-        """Verify a token; one that was good a moment ago is good until it expires."""
+        """Verify a token; a verified one is cached until it expires."""
         granted = self._verified.get(token)
         if granted is not None:
             if granted.expires_s is None or now_s < granted.expires_s:
@@ -90,7 +90,7 @@ def refuse(granted: Grant, action: Action, name: str) -> Reply | None:
 
 
 def keep_private(answer: Reply | EventFeed) -> Reply | EventFeed:
-    """Let no cache keep what needed a token: it asks for none when it answers the next."""
+    """Forbid caches to store what needed a token: they would serve it without one (rule G6)."""
     if isinstance(answer, Reply):
         return _with_cache_control(answer, caching.FOR_A_TOKEN)
     answer.head = _with_cache_control(answer.head, caching.EVENT_STREAM_FOR_A_TOKEN)
@@ -119,7 +119,7 @@ def open_auth(settings: Settings) -> Auth:
 
 
 def check_exposure(settings: Settings, auth: Auth) -> None:
-    """Refuse to serve other machines without tokens, unless told that this is meant."""
+    """Refuse to serve other machines without tokens, unless `--insecure` says so."""
     if auth.is_open and not settings.insecure and not _is_loopback(settings.host):
         raise SettingsError(
             f"--host {settings.host}: without tokens, millstream serves this machine only. Give "

@@ -1,4 +1,4 @@
-"""Headers that every answer carries: for browsers, which pages may call and what they may see.
+"""CORS, and the other headers of every response: which web pages may call, and what they may read.
 
 Rule H1.
 """
@@ -58,34 +58,34 @@ _RESPONSE_HEADERS: Final = b", ".join(
         b"vary",
     ]
 )
-_EVERY_ANSWER: Final[list[Header]] = [
+_EVERY_RESPONSE: Final[list[Header]] = [
     (b"x-content-type-options", b"nosniff"),
     (b"cross-origin-resource-policy", b"cross-origin"),
 ]
 
 
 class Cors:
-    """Which origins are welcome, and what they are told."""
+    """Allows the configured origins."""
 
     def __init__(self, origins: tuple[str, ...]) -> None:
         self._any = "*" in origins
         self._origins = frozenset(origin.encode() for origin in origins)
 
     def common_headers(self, origin: bytes | None) -> list[Header]:
-        """Give the headers of every answer to a request from this origin."""
+        """Give the headers of every response to a request from this origin."""
         if self._any:
-            return [*_EVERY_ANSWER, *_allow(b"*")]
+            return [*_EVERY_RESPONSE, *_allow(b"*")]
         if origin is not None and origin in self._origins:
-            return [*_EVERY_ANSWER, *_allow(origin), (b"vary", b"origin")]
-        return [*_EVERY_ANSWER, (b"vary", b"origin")]
+            return [*_EVERY_RESPONSE, *_allow(origin), (b"vary", b"origin")]
+        return [*_EVERY_RESPONSE, (b"vary", b"origin")]
 
     def key(self, origin: bytes | None) -> bytes | None:
-        """Reduce an origin to what `common_headers` depends on, so that its result can be kept."""
+        """Reduce an origin to what `common_headers` depends on, so that its result can be cached."""
         return origin if not self._any and origin in self._origins else None
 
 
 def preflight() -> Reply:
-    """Answer OPTIONS: what may be asked here, of a missing stream too."""
+    """Answer OPTIONS, also for a stream that does not exist."""
     return Reply(
         204,
         [

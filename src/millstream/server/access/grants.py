@@ -1,10 +1,10 @@
 """Grants: what a token allows, as data.
 
-A scope is an action on the streams that a glob matches. In a token they are words of one string:
+A scope is an action on the streams that a glob matches. A token lists its scopes in one string:
 
         "read:/chat/** write:/chat/42 admin"
 
-A word without a glob means every stream. `admin` allows everything.
+A scope without a glob covers every stream. `admin` allows everything.
 """
 
 import enum
@@ -17,7 +17,7 @@ from millstream.protocol.globs import path_matches
 
 
 class Action(enum.Enum):
-    """What somebody wants to do with a stream."""
+    """What a request does with a stream."""
 
     READ = "read"
     WRITE = "write"
@@ -30,7 +30,7 @@ class Scope(msgspec.Struct, frozen=True):
     action: Action
     glob: str = "**"
     exact: bool = False
-    """Whether the glob is a stream's name, whatever characters it has."""
+    """Whether `glob` is a stream's name, compared character by character."""
 
     def covers(self, action: Action, name: str) -> bool:
         """Tell whether this scope allows an action on a stream."""
@@ -40,13 +40,13 @@ class Scope(msgspec.Struct, frozen=True):
 
 
 class Grant(msgspec.Struct, frozen=True):
-    """Everything that the bearer of a token may do, until it expires."""
+    """All that a token allows, until it expires."""
 
     scopes: tuple[Scope, ...]
     expires_s: float | None = None
 
     def lasts_s(self, now_s: float) -> float:
-        """For how much longer the grant holds."""
+        """Give the time until the grant expires."""
         return math.inf if self.expires_s is None else max(0.0, self.expires_s - now_s)
 
     def allows(self, action: Action, name: str) -> bool:
@@ -57,11 +57,11 @@ class Grant(msgspec.Struct, frozen=True):
 _ACTIONS = frozenset(action.value for action in Action)
 
 EVERYTHING = Grant((Scope(Action.ADMIN),))
-"""What anybody may do on a server without tokens."""
+"""The grant of every request on a server without tokens."""
 
 
 def parse_scopes(words: str | Iterable[str]) -> tuple[Scope, ...]:
-    """Read scopes; words that are not ours grant nothing."""
+    """Read scopes; unknown ones grant nothing."""
     listed = words.split() if isinstance(words, str) else list(words)
     scopes = []
     for word in listed:

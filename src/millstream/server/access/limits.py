@@ -1,9 +1,8 @@
-"""Rates: how many requests a second one address or one token may make.
+"""Rate limits: how many requests a second one address or one token may make.
 
-A bucket holds a second's worth of requests and fills up all the time; a request takes one out. Whoever
-finds it empty is told when to come back. Buckets of those who have been away long enough to have full
-ones are forgotten, so that memory follows who is there. Every answer says how much is left, in the
-headers `RateLimit` and `RateLimit-Policy`.
+Each caller has a token bucket that holds one second's worth of requests and refills continuously. A
+request that finds it empty is refused with `Retry-After`. The number of buckets is bounded: the least
+recently used one is dropped. Every response says what is left, in `RateLimit` and `RateLimit-Policy`.
 
 Rule H4.
 """
@@ -21,7 +20,7 @@ _MAX_BUCKETS = 65_536
 
 
 class Level(msgspec.Struct, frozen=True, gc=False):
-    """How a bucket is after a request: how many are left, and when there is one more, or all are back."""
+    """A bucket after a request: what is left, and when it is full again, or holds one if it was empty."""
 
     remaining: int
     reset_s: float
@@ -39,7 +38,7 @@ class RateLimit:
 
     @property
     def is_off(self) -> bool:
-        """Whether everybody may go as fast as they can."""
+        """Whether there is no limit."""
         return self.per_second <= 0
 
     @property
@@ -48,7 +47,7 @@ class RateLimit:
         return int(self._size)
 
     def take(self, caller: bytes, now_s: float) -> Level:
-        """Take a request out of the caller's bucket, if there is one left."""
+        """Take one request from the caller's bucket, if one is left."""
         level, filled_s = self._buckets.pop(caller, (self._size, now_s))
         level = min(self._size, level + (now_s - filled_s) * self.per_second)
         if level < 1:
@@ -57,12 +56,12 @@ class RateLimit:
         level -= 1
         self._buckets[caller] = level, now_s
         if len(self._buckets) > _MAX_BUCKETS:
-            del self._buckets[next(iter(self._buckets))]  # the one that was used least recently
+            del self._buckets[next(iter(self._buckets))]  # the least recently used one
         return Level(int(level), (self._size - level) / self.per_second)
 
 
 class Rates(msgspec.Struct, frozen=True):
-    """What a request was told of its rates: headers for its answer, or the refusal that is the answer."""
+    """The outcome of a request's rate limits: headers for its response, or a refusal."""
 
     levels: tuple[tuple[RateLimit, Level], ...] = ()
 
@@ -70,19 +69,19 @@ class Rates(msgspec.Struct, frozen=True):
         return bool(self.levels)
 
     def and_then(self, other: "Rates") -> "Rates":
-        """Put two together."""
+        """Combine the outcomes of two limits."""
         return Rates(self.levels + other.levels) if other.levels else self
 
     @property
     def refusal(self) -> Reply | None:
-        """Tell a caller when to come back, if this was too soon."""
+        """The refusal, if a limit was exceeded."""
         for limit, level in self.levels:
             if level.exceeded:
                 return problems.rate_limited(limit.per_second, limit.name, _seconds(level))
         return None
 
     def written_on(self, answer: Answer) -> Answer:
-        """Add the headers to an answer; events that go on coming have none."""
+        """Add the headers to a reply; event streams have none."""
         if not isinstance(answer, Reply) or not self.levels:
             return answer
         left = ", ".join(
@@ -97,7 +96,7 @@ _UNLIMITED = Rates()
 
 
 class Limits:
-    """The rates of a server."""
+    """The rate limits of a server."""
 
     def __init__(self, settings: Settings) -> None:
         self._per_address = RateLimit("address", settings.rate_per_address)
@@ -105,11 +104,11 @@ class Limits:
         self.are_on = not (self._per_address.is_off and self._per_token.is_off)
 
     def by_address(self, address: bytes, now_s: float) -> Rates:
-        """Count a request by where it comes from."""
+        """Count a request by its address."""
         return _rates(self._per_address, address, now_s)
 
     def by_token(self, token: bytes, now_s: float) -> Rates:
-        """Count a request by its token, which was verified: made-up ones have no bucket."""
+        """Count a request by its token, which is verified: invented tokens must not fill the table."""
         return _rates(self._per_token, token, now_s)
 
 

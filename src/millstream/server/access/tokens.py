@@ -1,7 +1,7 @@
-"""Tokens: JSON Web Tokens that we accept, and the keys that prove them.
+"""Tokens: JSON Web Tokens, and the keys that verify them.
 
-A key is bound to its family of algorithms when it is loaded. The header of a token chooses among the
-keys that fit it and can choose nothing else: not `none`, and not an HMAC made with a public key.
+A key is bound to its algorithms when it is loaded. The header of a token can only choose among the keys
+of its algorithm. So neither `none` nor an HMAC with a public key as its secret is ever accepted.
 """
 
 import json
@@ -22,16 +22,16 @@ from millstream.server.settings import SettingsError
 HMAC = ("HS256", "HS384", "HS512")
 _MIN_SECRET_BYTES = 16
 
-# Ours is the word on short secrets, said once when the server starts.
+# The server warns of short secrets itself, once, when it starts.
 warnings.filterwarnings("ignore", message="The HMAC key is")
 
-# What decoding raises for tokens that are none: also for JSON that is too deep, and for times that
-# are no times.
+# What decoding raises for text that is not a token, including JSON that is too deep and claims of time
+# that are not numbers.
 _UNREADABLE = (jwt.PyJWTError, RecursionError, ArithmeticError, TypeError, ValueError)
 
 
 class Key(msgspec.Struct, frozen=True):
-    """Something to verify signatures with, and the algorithms that it is for."""
+    """A key that verifies signatures, and its algorithms."""
 
     verifier: Any
     algorithms: tuple[str, ...]
@@ -39,7 +39,7 @@ class Key(msgspec.Struct, frozen=True):
 
 
 def secret_key(secret: str) -> Key:
-    """Make a key of a shared secret."""
+    """Make an HMAC key of a shared secret."""
     if len(secret.encode()) < _MIN_SECRET_BYTES:
         raise SettingsError(f"auth_secret must be at least {_MIN_SECRET_BYTES} bytes long.")
     return Key(secret.encode(), HMAC)
@@ -70,7 +70,7 @@ def jwks_keys(path: Path) -> list[Key]:
 
 
 class Keyring:
-    """All keys of a server."""
+    """The keys of a server."""
 
     def __init__(self, keys: list[Key]) -> None:
         self._keys = keys
@@ -79,7 +79,7 @@ class Keyring:
         return bool(self._keys)
 
     def verify(self, token: str) -> Grant | None:
-        """Give what a token grants; None when no key of ours proves it, or its time is not now."""
+        """Give what a token grants; None when no key verifies it, or it is not valid now."""
         claims = self.claims(token)
         if claims is None:
             return None
@@ -89,7 +89,7 @@ class Keyring:
         return Grant(parse_scopes(scope), claims.get("exp"))
 
     def claims(self, token: str) -> dict[str, Any] | None:
-        """Give the claims of a token that one of the keys proves."""
+        """Give the claims of a token, if one of the keys verifies it."""
         try:
             header = jwt.get_unverified_header(token)
         except _UNREADABLE:

@@ -1,5 +1,5 @@
-"""What AnyCable's clients expect: its credentials, its offsets, and its way of answering reads.
+"""Compatibility with AnyCable's clients: its credentials, its offsets, and its form of reads.
 
-`credentials` and `authorization` let its tokens read any stream of this server; `offsets` and `reads`
-are the mode at `/ds`, for clients that were pointed at an AnyCable server before.
+`credentials` and `authorization` accept its tokens for reads of any stream. `offsets` and `reads` are the
+routes at `/ds`, for clients that were written for an AnyCable server.
 """

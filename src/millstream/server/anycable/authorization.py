@@ -1,11 +1,11 @@
-"""May this client of AnyCable's read that stream? Two questions, each with its way of saying yes:
+"""Authorization of AnyCable's clients, which may read streams and nothing else. Two things are required:
 
-        who is it?          a JWT, as `X-JID` or the parameter `jid`           or --skip-auth
-        may it read this?   the stream's signed name, as the parameter         or --public-streams
-                            `signed` or the header `X-Signed`
+        authentication   a JWT, as `X-JID` or the parameter `jid`              or --skip-auth
+        permission       the stream's signed name, as the parameter            or --public-streams
+                         `signed` or the header `X-Signed`
 
-The signed name must be the stream that is asked for. A signed name that comes is verified even where
-it is not needed. None of it allows to write.
+The signed name must be that of the requested stream. One that is sent is verified even where it is not
+required.
 """
 
 from collections import OrderedDict
@@ -22,7 +22,7 @@ _VERIFIED_CLIENTS = 4096
 
 
 class Readers:
-    """Who may read by AnyCable's rules."""
+    """Decides which requests may read by AnyCable's rules."""
 
     def __init__(self, settings: Settings) -> None:
         self._secret = settings.anycable_secret.encode()
@@ -30,11 +30,11 @@ class Readers:
         self._public_streams = settings.public_streams
         self._skip_auth = settings.skip_auth
         self._clients: OrderedDict[bytes, Client] = OrderedDict()
-        self.are_welcome = bool(self._secret) or settings.public_streams
-        """Whether anybody may read by these rules."""
+        self.are_enabled = bool(self._secret) or settings.public_streams
+        """Whether the settings let anybody read by these rules."""
 
     def identify(self, request: Request, name: str, now_s: float) -> Reply | None:
-        """Find out what a request may read and write it on the request; or refuse it."""
+        """Set the request's grant from its credentials, or refuse the request."""
         query = Query(request.query)
         expires_s = None
         if not self._skip_auth:
@@ -57,7 +57,7 @@ class Readers:
         return None
 
     def _client(self, token: bytes, now_s: float) -> Client | None:
-        """Verify a JWT; one that was good a moment ago is good until it expires."""
+        """Verify a JWT; a verified one is cached until it expires."""
         client = self._clients.get(token)
         if client is not None:
             if client.expires_s is None or now_s < client.expires_s:

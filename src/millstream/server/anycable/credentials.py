@@ -1,9 +1,9 @@
-"""AnyCable's credentials: a JWT that says who a client is, and a signed name of the stream it may read.
+"""AnyCable's credentials: a JWT that identifies a client, and the signed name of a stream that it may read.
 
         signed name    base64(JSON string) "--" hex(HMAC-SHA256(secret, that base64))
-        JWT            HMAC; its claim `ext` is text: the client's identifiers, in JSON
+        JWT            HMAC; its claim `ext` is a string: the client's identifiers, in JSON
 
-A signature is verified over the text that came, before anything of it is decoded.
+A signature is verified over the text as received, before any of it is decoded.
 """
 
 import base64
@@ -22,7 +22,7 @@ _SEPARATOR = b"--"
 
 
 class Client(msgspec.Struct, frozen=True):
-    """Somebody whose JWT is good, and until when it is."""
+    """A client with a valid JWT, and when the JWT expires."""
 
     identifiers: str
     expires_s: float | None = None
@@ -35,7 +35,7 @@ def sign_name(secret: bytes, name: str) -> str:
 
 
 def verify_name(secret: bytes, text: bytes) -> str | None:
-    """Give the name that was signed with the secret; None when it was not."""
+    """Give the signed name; None when the signature is not valid."""
     parts = text.split(_SEPARATOR)
     if len(parts) != 2 or not secret:
         return None
@@ -49,7 +49,7 @@ def verify_name(secret: bytes, text: bytes) -> str | None:
 
 
 def path_of(name: str) -> str:
-    """Give the path of a stream that AnyCable calls by this name: it writes no leading slash."""
+    """Give the path of a stream; AnyCable writes its name without the leading slash."""
     return name if name.startswith("/") else "/" + name
 
 
@@ -60,7 +60,7 @@ def make_jwt(secret: bytes, identifiers: str, expires_s: int) -> str:
 
 
 def verify_jwt(keyring: Keyring, token: bytes) -> Client | None:
-    """Give the client whose JWT this is; None when nothing proves it, or its time is not now."""
+    """Give the client of a JWT; None when the JWT is not valid, or not valid now."""
     claims = keyring.claims(token.decode("latin-1"))
     if claims is None or not is_identifiers(claims.get("ext")):
         return None
@@ -68,7 +68,7 @@ def verify_jwt(keyring: Keyring, token: bytes) -> Client | None:
 
 
 def is_identifiers(text: Any) -> bool:
-    """Tell whether something is text that holds JSON."""
+    """Tell whether a claim is a string that holds JSON."""
     if not isinstance(text, str):
         return False
     try:
@@ -79,7 +79,7 @@ def is_identifiers(text: Any) -> bool:
 
 
 def jwt_keyring(secret: str) -> Keyring:
-    """Make what proves JWTs of a secret; without one nothing does."""
+    """Make the keyring of a secret; without a secret no JWT is valid."""
     return Keyring([Key(secret.encode(), HMAC)] if secret else [])
 
 

@@ -1,41 +1,41 @@
 """Admission: a burst is taken, an overload is not."""
 
-from millstream.server.access.admission import Admission, DiskQueue, Turns
+from millstream.server.access.admission import Admission, DiskQueue, LoopLag
 from millstream.server.settings import Settings
 from millstream.store.memory import MemoryStore
 
 
-def refused(turns: Turns, began_s: float, work_s: float, step_s: float = 0.005) -> int:
+def refused(lag: LoopLag, began_s: float, work_s: float, step_s: float = 0.005) -> int:
     """Work through a turn of requests, one each `step_s`; count those that are late."""
     count = round(work_s / step_s)
-    return sum(turns.is_late(began_s, began_s + number * step_s) for number in range(count + 1))
+    return sum(lag.is_late(began_s, began_s + number * step_s) for number in range(count + 1))
 
 
 def test_a_burst_of_any_length_is_taken_whole() -> None:
-    turns = Turns(0.025)
-    assert refused(turns, 100.0, 0.01) == 0
-    assert refused(turns, 100.1, 1.9) == 0
-    assert refused(turns, 102.5, 1.9) == 0  # another one, after a rest
+    lag = LoopLag(0.025)
+    assert refused(lag, 100.0, 0.01) == 0
+    assert refused(lag, 100.1, 1.9) == 0
+    assert refused(lag, 102.5, 1.9) == 0  # another one, after a rest
 
 
 def test_long_turns_one_after_another_are_an_overload() -> None:
-    turns = Turns(0.025)
+    lag = LoopLag(0.025)
     began_s, late = 100.0, []
     for _ in range(20):
-        late.append(refused(turns, began_s, 0.2))
+        late.append(refused(lag, began_s, 0.2))
         began_s += 0.2
     assert late[:10] == [0] * 10
     assert all(count > 0 for count in late[11:])
-    assert turns.is_late(began_s, began_s + 0.024) is False  # whoever is early in its turn is taken
+    assert lag.is_late(began_s, began_s + 0.024) is False  # whoever is early in its turn is taken
 
 
 def test_short_turns_end_the_overload() -> None:
-    turns = Turns(0.025)
+    lag = LoopLag(0.025)
     for number in range(20):
-        refused(turns, 100.0 + 0.2 * number, 0.2)
+        refused(lag, 100.0 + 0.2 * number, 0.2)
     for number in range(30):
-        assert refused(turns, 104.0 + 0.01 * number, 0.01) == 0
-    assert refused(turns, 104.3, 0.2) == 0
+        assert refused(lag, 104.0 + 0.01 * number, 0.01) == 0
+    assert refused(lag, 104.3, 0.2) == 0
 
 
 MIB = 2**20

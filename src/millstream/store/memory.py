@@ -77,12 +77,15 @@ class MemoryJournal:
     def create(self, entry: StreamEntry, plan: streams.Create) -> streams.Create:
         """Add and publish a stream."""
         self._streams.add(entry)
-        self._publish(entry)
+        entry.publish()
+        self.listener(entry.stream.name)
         return plan
 
     def append(self, entry: StreamEntry, plan: streams.Append, now_ms: int) -> streams.Append:
         """Publish an append."""
-        self._publish(entry)
+        stream = entry.stream
+        entry.tail, entry.closed = stream.tail, stream.closed
+        self.listener(stream.name)
         return plan
 
     def end(self, entry: StreamEntry, ending: Ending) -> streams.Delete:
@@ -99,17 +102,18 @@ class MemoryJournal:
 
     def trim(self, entry: StreamEntry, change: trimming.Trim) -> None:
         """Publish a later start, and free the bytes before it."""
-        entry.start = change.start
+        entry.publish()
         _free(entry)
         self.listener(entry.stream.name)
 
     def stage(self, entry: StreamEntry, plan: parts.Stage, now_ms: int) -> parts.Stage:
-        """A part is in the entry, and nobody sees it."""
+        """A part is in the entry, and readers do not see it."""
         return plan
 
     def commit(self, entry: StreamEntry, plan: parts.Commit, now_ms: int) -> parts.Commit:
         """Publish an append of parts."""
-        self._publish(entry)
+        entry.publish()
+        self.listener(entry.stream.name)
         return plan
 
     def drop_parts(self, entry: StreamEntry, plan: parts.Drop) -> parts.Drop:
@@ -126,10 +130,6 @@ class MemoryJournal:
     def confirm_missing(self, name: str, found: D) -> D:
         """Everything is final."""
         return found
-
-    def _publish(self, entry: StreamEntry) -> None:
-        entry.tail, entry.closed = entry.stream.tail, entry.stream.closed
-        self.listener(entry.stream.name)
 
 
 class MemoryEngine:

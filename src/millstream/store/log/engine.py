@@ -22,7 +22,7 @@ from functools import partial
 
 from millstream.protocol.streams import NoSpace, StoreFailed, Unstored
 from millstream.store.base import StoreError, ignore
-from millstream.store.log.catalog import NOBODY, Catalog
+from millstream.store.log.catalog import BEGINNING, Catalog
 from millstream.store.log.checkpoint import Checkpoint, Checkpoints, may_retry
 from millstream.store.log.disk import Disk
 from millstream.store.log.files.content import StreamFiles
@@ -60,7 +60,7 @@ class LogEngine:
         self._delayed_lsn = 0  # durable, and reported when the checkpoint that is being written is
         self._full_since_ms = 0
         self._now_ms = 0
-        self._due_after = NOBODY
+        self._due_after = BEGINNING
 
     # -- Opening and closing ---------------------------------------------------------------------
 
@@ -106,7 +106,7 @@ class LogEngine:
         """Continue from a recovered state."""
         self.streams = recovered
         self.journal.restart(recovered, self.log.next_lsn - 1)
-        self._due_after = NOBODY
+        self._due_after = BEGINNING
         self.on_recovered()
 
     @property
@@ -247,7 +247,7 @@ class LogEngine:
     def _on_checkpoint(self, checkpoint: Checkpoint, error: BaseException | None) -> None:
         self._report_delayed()
         if error is None:
-            self._due_after = NOBODY
+            self._due_after = BEGINNING
             assert self.journal.committer is not None  # a checkpoint is taken while it runs
             self.journal.committer.call(lambda: self.log.release(checkpoint.lsn))
         elif not may_retry(error):

@@ -55,7 +55,7 @@ def folder_store(folder: Path, *, durable: bool = True, segment_bytes: int = SEG
 
 @contextlib.contextmanager
 def explained(folder: Path) -> Iterator[None]:
-    """Turn whatever keeps a folder from being opened into one error that names it."""
+    """Turn any error of opening a folder into one that names the folder."""
     try:
         yield
     except (DamagedError, sqlite3.Error) as error:

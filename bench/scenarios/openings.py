@@ -18,7 +18,7 @@ from bench.load import Load, apply
 from bench.rounds import Effort, Sample, Scenario
 from bench.scenarios.streams import PATH, TEXT, connection, request
 from millstream.protocol.requests import CreateRequest
-from millstream.store.log.opening import FolderStore
+from millstream.store.log.opening import folder_store
 from millstream.store.pending import Pending
 from tests.running import Server, announced, started
 
@@ -28,7 +28,7 @@ AT_ONCE = 1_000
 
 async def fill(folder: Path, streams: int) -> None:
     """Make streams with one message each."""
-    store = FolderStore(folder, durable=False)
+    store = folder_store(folder, durable=False)
     await store.open()
     try:
         wanted = CreateRequest(body=MESSAGE, content_type=TEXT.encode())

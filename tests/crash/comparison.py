@@ -1,7 +1,7 @@
 """The engine's state beside the model's, after a crash or a full disk."""
 
 from millstream.protocol.content import Kind
-from millstream.store.table import Kept
+from millstream.store.entries import StreamEntry
 
 from . import model as plain
 from .simulated_world import World
@@ -10,27 +10,27 @@ from .simulated_world import World
 def compare(world: World, names: list[str], state: plain.Model, accepted: plain.Model) -> None:
     """Compare every stream with what it must be, of which some may have been accepted later."""
     for name in names:
-        kept = world.store._residents.find(name)
-        entry = state.get(name)
-        if entry is None or kept is None:
+        entry = world.engine.streams.find(name)
+        wanted = state.get(name)
+        if wanted is None or entry is None:
             world.check(
-                entry is None and kept is None, f"{name}: {'lost' if kept is None else 'resurrected'}"
+                wanted is None and entry is None, f"{name}: {'lost' if entry is None else 'resurrected'}"
             )
             continue
-        world.check(kept.stream.id == entry.id, f"{name}: another stream of that name")
-        found = _entry_of(kept)
-        world.check(found.facts() == entry.facts(), f"{name}: {_difference(entry, found)}")
-        _compare_deadlines(world, entry, found, accepted)
+        world.check(entry.stream.id == wanted.id, f"{name}: another stream of that name")
+        found = _entry_of(entry)
+        world.check(found.facts() == wanted.facts(), f"{name}: {_difference(wanted, found)}")
+        _compare_deadlines(world, wanted, found, accepted)
         position = 0
-        for piece in entry.pieces:
-            if position >= entry.start:
-                bounds = kept.bounds(position)
+        for piece in wanted.pieces:
+            if position >= wanted.start:
+                bounds = entry.bounds(position)
                 right = (position, position + len(piece))
                 world.check(bounds == right, f"{name}: an append lies at {bounds}")
             position += len(piece)
     listed = [stream.name for stream in world.store.listing("", None, "", 1000, 0).streams]
-    wanted = sorted(name for name, id in state.names.items() if not state.streams[id].soft_deleted)
-    world.check(listed == wanted, f"listed {listed} instead of {wanted}")
+    names = sorted(name for name, id in state.names.items() if not state.streams[id].soft_deleted)
+    world.check(listed == names, f"listed {listed} instead of {names}")
 
 
 def _compare_deadlines(world: World, entry: plain.Entry, found: plain.Entry, accepted: plain.Model) -> None:
@@ -45,17 +45,17 @@ def _compare_deadlines(world: World, entry: plain.Entry, found: plain.Entry, acc
         entry.deadline_ms = found.deadline_ms
 
 
-def _entry_of(kept: Kept) -> plain.Entry:
-    stream = kept.stream
+def _entry_of(entry: StreamEntry) -> plain.Entry:
+    stream = entry.stream
     stamps = {id: (stamp.id, stamp.epoch, stamp.seq) for id, stamp in (stream.producers or {}).items()}
     by = stream.closed_by
     return plain.Entry(
         stream.id,
         stream.name,
         stream.kind is Kind.JSON,
-        [bytes(kept.start) + kept.fetch(kept.start, kept.tail)],
-        kept.tail,
-        kept.closed,
+        [bytes(entry.start) + entry.fetch(entry.start, entry.tail)],
+        entry.tail,
+        entry.closed,
         (by.id, by.epoch, by.seq) if by is not None else None,
         stamps,
         stream.last_seq,
@@ -64,8 +64,8 @@ def _entry_of(kept: Kept) -> plain.Entry:
         stream.fork.source_id if stream.fork is not None else None,
         stream.fork_count,
         stream.soft_deleted,
-        parts=_parts_of(kept),
-        start=kept.start,
+        parts=_parts_of(entry),
+        start=entry.start,
     )
 
 
@@ -74,7 +74,7 @@ def _difference(wanted: plain.Entry, found: plain.Entry) -> str:
     return "; ".join(f"{got!r} instead of {want!r}" for want, got in pairs if want != got)
 
 
-def _parts_of(kept: Kept) -> dict[str, tuple[bytes, int]]:
+def _parts_of(entry: StreamEntry) -> dict[str, tuple[bytes, int]]:
     """The parts of a stream, as the model has them."""
-    listed = kept.stream.staged.parts if kept.stream.staged is not None else {}
-    return {id: (kept.staged[part.number][:], part.staged_ms) for id, part in listed.items()}
+    listed = entry.stream.staged.parts if entry.stream.staged is not None else {}
+    return {id: (entry.staged[part.number][:], part.staged_ms) for id, part in listed.items()}

@@ -72,7 +72,9 @@ class Expectations:
         if not isinstance(found, NoSpace | StoreFailed):
             return False
         self.world.check(not self.changes, "a refused request changed something")
-        self.world.check(self.world.store._refusal is not None, "a request was refused without a reason")
+        self.world.check(
+            self.world.engine.journal.refusal is not None, "a request was refused without a reason"
+        )
         return True
 
     def expect(self, found: Any, wanted: str, what: str, tail: int | None = None) -> None:
@@ -147,7 +149,7 @@ class Expectations:
                 assert isinstance(meta, RenewMeta), meta
                 self._note(lsn, plain.Renew(id, meta.deadline_ms))
         self.changes.clear()
-        if self.world.store._refusal is None:
+        if self.world.engine.journal.refusal is None:
             late = [e.name for e in self.accepted.streams.values() if e.expired(self.world.now_ms)]
             self.world.check(not late, f"{late} outlived their time")
             late = [e.name for e in self.accepted.streams.values() if e.is_late(self.world.now_ms)]
@@ -197,7 +199,7 @@ class Expectations:
 
     def on_adopt(self) -> None:
         """The engine went back to what is durable: it must be a state that it was in, and not too old."""
-        lsn = self.world.store._lsn
+        lsn = self.world.engine.journal.lsn
         self.world.check(lsn >= self.told_lsn, f"recovered up to {lsn}, but {self.told_lsn} was told")
         self.world.check(
             lsn <= self._last_lsn(), f"recovered up to {lsn}, but only {self._last_lsn()} was made"

@@ -10,21 +10,23 @@ from millstream.protocol.expiry import FOREVER, Lifetime
 from millstream.protocol.parts import CommitRequest, StageRequest
 from millstream.protocol.producers import Stamp
 from millstream.protocol.requests import AppendRequest, CreateRequest
-from millstream.store.log.opening import FolderStore
+from millstream.store.entries import StreamEntry
+from millstream.store.log.engine import LogEngine
+from millstream.store.log.opening import folder_store
 from millstream.store.pending import settled
-from millstream.store.table import Kept
+from millstream.store.table import Table
 
 OCTETS = b"application/octet-stream"
 NOW_MS = 1_700_000_000_000
 
 
-def facts_of(kept: Kept) -> tuple[object, ...]:
+def facts_of(entry: StreamEntry) -> tuple[object, ...]:
     """What must survive of a stream."""
-    stream = kept.stream
+    stream = entry.stream
     producers = dict(stream.producers or {})
-    content = kept.fetch(stream.start, kept.tail)
+    content = entry.fetch(stream.start, entry.tail)
     listed = stream.staged.parts if stream.staged is not None else {}
-    parts = {id: kept.staged[part.number][:] for id, part in listed.items()}
+    parts = {id: entry.staged[part.number][:] for id, part in listed.items()}
     extent = stream.start, stream.tail
     return content, extent, stream.closed, stream.closed_by, producers, stream.fork_count, parts
 
@@ -32,9 +34,11 @@ def facts_of(kept: Kept) -> tuple[object, ...]:
 class Opened:
     """A folder that is open, on an event loop of its own."""
 
-    def __init__(self, runner: asyncio.Runner, store: FolderStore) -> None:
+    def __init__(self, runner: asyncio.Runner, store: Table) -> None:
         self.runner = runner
         self.store = store
+        assert isinstance(store.engine, LogEngine)
+        self.engine = store.engine
 
     def wait(self, decision: Any) -> Any:
         return self.runner.run(settled(decision))
@@ -62,9 +66,9 @@ class Opened:
         """Everything that is known of every stream."""
         found: dict[str, object] = {}
         for stream in self.store.listing("", None, "", 1000, 0).streams:
-            kept = self.store._lookup(stream.name)
-            assert kept is not None
-            found[stream.name] = facts_of(kept)
+            entry = self.engine.streams.find(stream.name)
+            assert entry is not None
+            found[stream.name] = facts_of(entry)
         return found
 
     def until(self, condition: Callable[[], bool]) -> None:
@@ -76,23 +80,23 @@ class Opened:
 
     def checkpoint(self) -> None:
         async def begin() -> None:
-            self.store.checkpoint()
+            self.engine.checkpoint()
 
-        self.until(lambda: not self.store._checkpoints.under_way)  # one at a time
+        self.until(lambda: not self.engine.checkpoints.under_way)  # one at a time
         self.runner.run(begin())
-        self.until(lambda: not self.store._checkpoints.under_way)
+        self.until(lambda: not self.engine.checkpoints.under_way)
         self.runner.run(asyncio.sleep(0.01))
 
     def abandon(self) -> None:
-        """Let go of the folder as a killed process does."""
-        abandon(self.store)
+        """Leave the folder as a killed process does."""
+        abandon(self.engine)
 
 
-def abandon(store: FolderStore) -> None:
-    """See to it that closing an engine takes no last checkpoint: a killed process takes none."""
-    store._residents.dirty.clear()
-    store._residents.lost.clear()
-    store._residents.released.clear()
+def abandon(engine: LogEngine) -> None:
+    """Make sure that closing an engine takes no last checkpoint: a killed process takes none."""
+    engine.streams.dirty.clear()
+    engine.streams.removed.clear()
+    engine.streams.released_parts.clear()
 
 
 @contextmanager
@@ -106,8 +110,8 @@ def opened(folder: Path, **options: Any) -> Iterator[Opened]:
             runner.run(store.close())
 
 
-async def _open(folder: Path, options: dict[str, Any]) -> FolderStore:
-    store = FolderStore(folder, **{"durable": False, **options})
+async def _open(folder: Path, options: dict[str, Any]) -> Table:
+    store = folder_store(folder, **{"durable": False, **options})
     await store.open()
     return store
 

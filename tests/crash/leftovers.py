@@ -9,16 +9,16 @@ from .simulated_world import World
 
 def check_part_files(world: World) -> None:
     """There is a file for each part, and no other."""
-    if world.store._refusal is not None:
+    if world.engine.journal.refusal is not None:
         return
-    residents = world.store._residents
-    wanted = {(id, number) for id, kept in residents.by_id.items() for number in kept.staged}
+    in_memory = world.engine.streams.by_id
+    wanted = {(id, number) for id, entry in in_memory.items() for number in entry.staged}
     world.check(set(staged.find_parts(world.disk)) == wanted, "there are files of parts that are none")
 
 
 def check_room(world: World, catalog: Catalog) -> None:
     """Streams that are there have no file of which nothing is left."""
-    if world.store._refusal is not None:
+    if world.engine.journal.refusal is not None:
         return
     rows = {row.stream_id: row for row in catalog.rows()}
     for path in world.disk.snapshot():

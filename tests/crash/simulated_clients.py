@@ -128,7 +128,7 @@ class Clients:
             wanted, base = plain.decide_fork(source, offset, sub_offset)
             if wanted == "Create":
                 assert source is not None
-                lifetime = request.lifetime or self.world.store._by_name[source_name].stream.lifetime
+                lifetime = request.lifetime or self.world.engine.streams.by_name[source_name].stream.lifetime
                 retention = request.retention.or_else(source.retention)
                 entry = self._new_entry(name, source.json, lifetime, retention)
                 self.expected.take_change(plain.Create(entry, b"", False, source.id, base))
@@ -173,12 +173,12 @@ class Clients:
         if entry is not None and entry.pieces and self.random.random() < 0.6:
             offset = sum(len(piece) for piece in entry.pieces[: self.random.randint(0, len(entry.pieces))])
         limit = self.random.choice((1, 50, 400, 10**6))
-        kept = self.world.store._residents.find(name)
-        start = kept.start if kept is not None else 0
+        entry = self.world.engine.streams.find(name)
+        start = entry.start if entry is not None else 0
         found = self.expected.ask(
             lambda: self.world.store.read(name, ReadRequest(offset=offset), limit, self.world.now_ms)
         )
-        refused = self.world.store._refusal is not None
+        refused = self.world.engine.journal.refusal is not None
         self.expected.take_expiries()
         entry = self.expected.accepted.get(name)
         if entry is not None and entry.ttl_ms is not None and isinstance(found, Chunk):
@@ -224,14 +224,13 @@ class Clients:
                     found.end == self._durable_tail(name), f"{name}: the tail was not up to date"
                 )
         elif not late and not refused and isinstance(found, NotFound | SoftDeleted):
-            is_missing = (
-                entry is None or entry.soft_deleted or entry.history[0][2] > self.world.store._durable_lsn
-            )
+            durable_lsn = self.world.engine.journal.durable_lsn
+            is_missing = entry is None or entry.soft_deleted or entry.history[0][2] > durable_lsn
             self.world.check(is_missing, f"{name} is there, but could not be read")
         if isinstance(found, NotFound | SoftDeleted) and (entry is None or entry.soft_deleted):
             ended = self.expected.accepted.ended.get(name, 0)
-            if ended and ended <= self.world.store._durable_lsn and not refused:
+            if ended and ended <= self.world.engine.journal.durable_lsn and not refused:
                 self.expected.tell(ended)
 
     def _durable_tail(self, name: str) -> int:
-        return self.world.store._by_name[name].tail
+        return self.world.engine.streams.by_name[name].tail

@@ -1,4 +1,4 @@
-"""The engine's surroundings, simulated: its catalog, its committer, and a store that tells what it does.
+"""The engine's surroundings, simulated: its catalog and its committer; and an engine that can be watched.
 
 `Variant` names the parts; a deliberately broken engine is one with a part replaced.
 """
@@ -7,13 +7,14 @@ from collections import deque
 from collections.abc import Callable
 from typing import Protocol
 
+from millstream.store.entries import StreamEntry
 from millstream.store.log.catalog import Catalog, Row
-from millstream.store.log.engine import LogStore
-from millstream.store.log.stream_cache import Residents
-from millstream.store.log.wal.commit import Committed, Outcome, attempt, write_batch
+from millstream.store.log.engine import LogEngine
+from millstream.store.log.journal import LogJournal
+from millstream.store.log.stream_cache import StreamCache
+from millstream.store.log.wal.commit import Durable, Outcome, attempt, write_batch
 from millstream.store.log.wal.format import Meta
 from millstream.store.log.wal.segments import Log
-from millstream.store.table import Kept
 
 from .simulated_disk import SimulatedDisk
 
@@ -22,7 +23,7 @@ Change = tuple[int, int, Meta, bytes]
 
 
 class Watcher(Protocol):
-    """Who wants to know what an engine does."""
+    """Is shown what an engine does."""
 
     changes: list[Change]
 
@@ -49,7 +50,7 @@ class SimulatedCatalog(Catalog):
 
 
 class SimulatedCommitter:
-    """Commits when it is told to; what came of it is heard later."""
+    """Commits when the test says so; the outcome is delivered later."""
 
     def __init__(self, log: Log, report: Callable[[Outcome], None]) -> None:
         self.log = log
@@ -88,7 +89,7 @@ class SimulatedCommitter:
     def conclude(self, outcome: Outcome | None) -> None:
         if outcome is not None:
             self.reports.append(outcome)
-            if not isinstance(outcome, Committed):
+            if not isinstance(outcome, Durable):
                 self.parked = True
                 self.queue.clear()
 
@@ -100,24 +101,35 @@ class SimulatedCommitter:
             self.queue.append(item)
 
 
-class WatchedStore(LogStore):
-    """The engine, telling which changes it makes and when it goes back to what is durable."""
+class WatchedJournal(LogJournal):
+    """The journal, which shows the watcher every record."""
 
     watcher: Watcher
 
-    def _submit(self, kept: Kept, meta: Meta, payload: bytes = b"") -> None:
-        super()._submit(kept, meta, payload)
-        self.watcher.changes.append((self._lsn, kept.stream.id, meta, payload))
+    def _queue(self, entry: StreamEntry, meta: Meta, payload: bytes = b"") -> None:
+        super()._queue(entry, meta, payload)
+        self.watcher.changes.append((self.lsn, entry.stream.id, meta, payload))
 
-    def _adopt(self, residents: Residents) -> None:
-        super()._adopt(residents)
-        self.watcher.on_adopt()
+
+class WatchedEngine(LogEngine):
+    """The engine, which shows the watcher its changes and when it returns to what is durable."""
+
+    journal: WatchedJournal
+
+    def watch(self, watcher: Watcher, journal: type[WatchedJournal]) -> None:
+        self.journal = journal(self.streams)
+        self.journal.watcher = watcher
+
+    def _adopt(self, recovered: StreamCache) -> None:
+        super()._adopt(recovered)
+        self.journal.watcher.on_adopt()
 
 
 class Variant:
     """The parts that an engine is put together from; a broken one replaces some of them."""
 
-    store: type[WatchedStore] = WatchedStore
+    engine: type[WatchedEngine] = WatchedEngine
+    journal: type[WatchedJournal] = WatchedJournal
     log: type[Log] = Log
     committer: type[SimulatedCommitter] = SimulatedCommitter
     disk: type[SimulatedDisk] = SimulatedDisk

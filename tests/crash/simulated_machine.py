@@ -7,6 +7,7 @@ from typing import Any
 from millstream.store.log.runtime import Runtime
 from millstream.store.log.wal.commit import Outcome
 from millstream.store.log.wal.segments import Log
+from millstream.store.table import Table
 
 from .expectations import Expectations
 from .leftovers import check_part_files, check_room
@@ -50,16 +51,17 @@ class Machine:
         """Put an engine on the disk, and let it recover."""
         salt = (lambda: self.random.randbytes(8)) if self.variant.salted else (lambda: b"saltless")
         log = self.variant.log(self.disk, segment_bytes=2048, new_salt=salt, fills=True)
-        self.world.store = self.variant.store(
+        self.world.engine = self.variant.engine(
             self.disk,
             self.catalog,
             log,
             Runtime(self._start_committer, self._in_background),
             checkpoint_bytes=self.random.choice((1_000, 4_000, 32 * 2**20)),
         )
-        self.world.store.watcher = self.expected
+        self.world.engine.watch(self.expected, self.variant.journal)
+        self.world.store = Table(self.world.engine)
         _drive(self.world.store.open())
-        self.world.say(f"recovered up to {self.world.store._lsn}, told {self.expected.told_lsn}")
+        self.world.say(f"recovered up to {self.world.engine.journal.lsn}, told {self.expected.told_lsn}")
 
     def crash(self) -> None:
         """End the process, or the power."""
@@ -133,9 +135,9 @@ class Machine:
 
     def checkpoint(self) -> None:
         """A checkpoint begins, earlier than it is due."""
-        if self.world.store._refusal is None and not self.world.store._checkpoints.under_way:
+        if self.world.engine.journal.refusal is None and not self.world.engine.checkpoints.under_way:
             self.world.say("checkpoint")
-            self.world.store.checkpoint()
+            self.world.engine.checkpoint()
 
     # -- Faults ------------------------------------------------------------------------------------
 

@@ -2,8 +2,10 @@
 
 import random
 
+from millstream.store.table import Table
+
 from .simulated_disk import SimulatedDisk
-from .simulated_engine import WatchedStore
+from .simulated_engine import WatchedEngine
 
 _START_MS = 1_700_000_000_000
 
@@ -15,7 +17,8 @@ class ViolationError(AssertionError):
 class World:
     """One seed's."""
 
-    store: WatchedStore
+    engine: WatchedEngine
+    store: Table
     """One after the other: a crash ends it, and the machine opens the next."""
 
     def __init__(self, dice: random.Random, disk: SimulatedDisk, *, verbose: bool) -> None:

@@ -7,14 +7,13 @@ files written, between any two requests.
 """
 
 from millstream.cli.main import run
-from millstream.store.log import eviction
-from millstream.store.log.files import checkpointing
-from millstream.store.log.opening import FolderStore
+from millstream.store.log import checkpoint, stream_cache
+from millstream.store.log.opening import folder_store
 
 if __name__ == "__main__":
-    defaults = FolderStore.__init__.__kwdefaults__
+    defaults = folder_store.__kwdefaults__
     assert defaults is not None
     defaults["segment_bytes"] = 16 * 1024
-    checkpointing._DUE_AGE_MS = 200
-    eviction._ROUND_AGE_MS = 200
+    checkpoint._DUE_AGE_MS = 200
+    stream_cache._EVICTION_INTERVAL_MS = 200
     run()

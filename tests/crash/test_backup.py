@@ -20,11 +20,10 @@ from millstream.protocol.retention import Retention
 from millstream.protocol.streams import Duplicate
 from millstream.store.base import StoreError
 from millstream.store.log.files.layout import LEAST_BYTES
-from millstream.store.log.guard import Guard
+from millstream.store.log.guard import LINKS, Guard
 from millstream.store.log.tools import backup
 from millstream.store.log.tools.archives import new_archive
-from millstream.store.log.tools.backup import back_up, restore
-from millstream.store.log.tools.backup_links import LINKS, link
+from millstream.store.log.tools.backup import back_up, link, restore
 from millstream.store.log.tools.check import verify
 
 from .folders import NOW_MS, Opened, opened
@@ -171,19 +170,19 @@ def test_a_checkpoint_waits_for_a_backup_and_appends_do_not(tmp_path: Path) -> N
         copier.wait()
         later_ms = NOW_MS + 60_000
         folder.store.expire(later_ms)
-        assert not folder.store._checkpoints.under_way
+        assert not folder.engine.checkpoints.under_way
         folder.append("/a", b"taken all the same")
-        copier.give_back()
+        copier.release()
         copier.close()
 
         async def tick() -> None:
             folder.store.expire(later_ms)
 
         folder.runner.run(tick())
-        assert folder.store._checkpoints.under_way
+        assert folder.engine.checkpoints.under_way
         second = Guard(tmp_path / "data")
         assert not second.take()  # and now it is the backup that has to wait
-        folder.until(lambda: not folder.store._checkpoints.under_way)
+        folder.until(lambda: not folder.engine.checkpoints.under_way)
         assert second.take()
         second.close()
 
@@ -211,7 +210,7 @@ def test_a_checkpoint_that_is_due_in_the_middle_of_a_backup(
                 for _ in range(5):
                     folder.append("/kept", bytes(1000))
                 folder.runner.run(tick())
-                folder.until(lambda: not folder.store._checkpoints.under_way)
+                folder.until(lambda: not folder.engine.checkpoints.under_way)
                 folder.runner.run(asyncio.sleep(0.05))  # old segments are released after that
 
         def linking(*arguments: Any) -> None:
@@ -267,7 +266,7 @@ def test_a_backup_waits_for_a_checkpoint(tmp_path: Path) -> None:
         ) as process:
             with pytest.raises(subprocess.TimeoutExpired):
                 process.wait(2)
-            guard.give_back()
+            guard.release()
             assert process.wait(30) == 0
         guard.close()
 

@@ -33,7 +33,7 @@ def written(
         steps = [(format.SEGMENT_HEADER_BYTES, data.state())]
         for change in _changes(data):
             change()
-            steps.append((data.store._log._position, data.state()))
+            steps.append((data.engine.log._position, data.state()))
         data.abandon()
     return folder, steps
 
@@ -65,8 +65,8 @@ def _read(folder: Path) -> tuple[object, int]:
     disk = RealDisk(folder, durable=False)
     files, catalog, log = StreamFiles(disk), Catalog(":memory:"), Log(disk, 2**20)
     try:
-        residents = recovery.recover(catalog, log, files)
-        state = {name: facts_of(kept) for name, kept in residents.by_name.items()}
+        cache = recovery.recover(catalog, log, files)
+        state = {name: facts_of(entry) for name, entry in cache.by_name.items()}
         return state, log.segments[-1].end
     finally:
         files.close()
@@ -231,7 +231,7 @@ def staged(tmp_path: Path) -> tuple[Path, list[tuple[int, object]]]:
         for id in ("one", "two", "three"):
             data.stage("/a", id, id.encode() * 20)
         data.checkpoint()
-        steps = [(data.store._log._position, data.state())]
+        steps = [(data.engine.log._position, data.state())]
         for change in (
             lambda: data.commit("/a", "two", "one", stamp=Stamp(b"p", 0, 0)),
             lambda: data.drop_part("/a", "three"),
@@ -239,7 +239,7 @@ def staged(tmp_path: Path) -> tuple[Path, list[tuple[int, object]]]:
             lambda: data.commit("/a", "four"),
         ):
             change()
-            steps.append((data.store._log._position, data.state()))
+            steps.append((data.engine.log._position, data.state()))
         data.abandon()
     return folder, steps
 
@@ -279,11 +279,11 @@ def test_a_record_of_parts_that_are_not_there_is_refused(tmp_path: Path) -> None
     with opened(tmp_path) as data:
         data.create("/a")
         data.stage("/a", "one", b"1")
-        kept = data.store._lookup("/a")
-        assert kept is not None
+        entry = data.engine.streams.find("/a")
+        assert entry is not None
         meta = format.CommitMeta(format.AppendMeta(0, 0), ["other"])
-        data.store._submit(kept, meta)
-        data.wait(data.store._held(None))
+        data.engine.journal._queue(entry, meta)
+        data.wait(data.engine.journal.when_durable(None))
         data.abandon()
     with pytest.raises(StoreError, match=r"record 3 does not fit .*: /a has no part other"), opened(tmp_path):
         pass

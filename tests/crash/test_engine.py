@@ -20,7 +20,7 @@ from millstream.protocol.requests import AppendRequest, CreateRequest, ReadReque
 from millstream.protocol.streams import NoSpace, NotFound
 from millstream.store.log.catalog import Catalog, Row, encode_stream
 from millstream.store.log.disk import RealDisk
-from millstream.store.log.engine import LogStore
+from millstream.store.log.engine import LogEngine
 from millstream.store.log.files.content import StreamFiles
 from millstream.store.log.files.layout import content_name, index_name
 from millstream.store.log.recovery import recover
@@ -28,6 +28,7 @@ from millstream.store.log.runtime import Runtime
 from millstream.store.log.wal.commit import Outcome
 from millstream.store.log.wal.segments import Log
 from millstream.store.pending import Pending
+from millstream.store.table import Table
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -48,7 +49,7 @@ def test_crashing_five_times_while_recovering_changes_nothing(seed: int) -> None
         simulation.disk.power_cut()
         assert _last_lsn(simulation) == expected
     simulation.machine.open()  # which compares everything
-    assert simulation.world.store._lsn == expected
+    assert simulation.world.engine.journal.lsn == expected
     simulation.machine.catalog.really_close()
 
 
@@ -70,7 +71,7 @@ def test_a_stream_beyond_four_gibibytes_keeps_its_tail(tmp_path: Path) -> None:
     with opened(tmp_path) as data:
         data.create("/big", body=b"x")
         data.checkpoint()
-        stream = copy.copy(data.store._lookup("/big").stream)  # type: ignore[union-attr]
+        stream = copy.copy(data.engine.streams.find("/big").stream)  # type: ignore[union-attr]
         data.abandon()
     stream.tail = tail
     for name, size, last in (
@@ -110,7 +111,7 @@ def test_a_chain_of_a_thousand_forks_opens_again(tmp_path: Path) -> None:
             data.delete(f"/{number}")
         assert data.state().keys() == {"/999"}
         data.delete("/999")
-        assert not data.store._residents.by_id
+        assert not data.engine.streams.by_id
     with opened(tmp_path) as data:
         assert data.state() == {}
 
@@ -134,9 +135,9 @@ def test_renewals_survive_eviction(tmp_path: Path) -> None:
         data.store.read("/a", ReadRequest(), 100, NOW_MS + 500)  # too little to be logged at once
         for number in range(1, 9):
             _tick(data, NOW_MS + number * 6_000)
-            data.until(lambda: not data.store._runtime.jobs)
-        assert "/a" not in data.store._by_name
-        assert data.store._lookup("/a").stream.deadline_ms == NOW_MS + 60_500  # type: ignore[union-attr]
+            data.until(lambda: not data.engine.runtime.jobs)
+        assert "/a" not in data.engine.streams.by_name
+        assert data.engine.streams.find("/a").stream.deadline_ms == NOW_MS + 60_500  # type: ignore[union-attr]
 
 
 def test_idle_streams_leave_memory_and_come_back(tmp_path: Path) -> None:
@@ -146,7 +147,7 @@ def test_idle_streams_leave_memory_and_come_back(tmp_path: Path) -> None:
         data.checkpoint()
         for number in range(1, 5):
             _tick(data, NOW_MS + number * 6_000)
-        assert not data.store._residents.by_id
+        assert not data.engine.streams.by_id
         assert data.append("/7", b"+").tail == 2
         assert data.state()["/7"][0] == b"7+"
 
@@ -158,14 +159,14 @@ def test_a_clock_that_jumps_stops_nothing(tmp_path: Path, days: int) -> None:
         data.create("/a", body=b"before")
         now_ms = NOW_MS + days * 86_400_000
         _tick(data, now_ms)
-        data.until(lambda: not data.store._runtime.jobs)
-        assert not data.store._residents.dirty  # a checkpoint was taken all the same
+        data.until(lambda: not data.engine.runtime.jobs)
+        assert not data.engine.streams.dirty  # a checkpoint was taken all the same
         request = AppendRequest(b"-after", OCTETS, False, None, None)
         assert data.wait(data.store.append("/a", request, now_ms)).tail == 12
-        data.store._refusal, data.store._full_since_ms = NoSpace(), NOW_MS
+        data.engine.journal.refusal, data.engine._full_since_ms = NoSpace(), NOW_MS
         _tick(data, now_ms)
-        data.until(lambda: not data.store._runtime.jobs)
-        assert data.store._refusal is None
+        data.until(lambda: not data.engine.runtime.jobs)
+        assert data.engine.journal.refusal is None
 
 
 def _tick(data: object, now_ms: int) -> None:
@@ -173,7 +174,7 @@ def _tick(data: object, now_ms: int) -> None:
         data.store.expire(now_ms)  # type: ignore[attr-defined]
 
     data.runner.run(tick())  # type: ignore[attr-defined]
-    data.until(lambda: data.store._durable_lsn == data.store._lsn)  # type: ignore[attr-defined]
+    data.until(lambda: data.engine.journal.durable_lsn == data.engine.journal.lsn)  # type: ignore[attr-defined]
 
 
 def test_a_deletion_is_not_told_to_readers_before_it_is_durable(tmp_path: Path) -> None:
@@ -260,7 +261,7 @@ def test_who_writes_faster_than_checkpoints_do_waits_for_them(tmp_path: Path) ->
 
     disk, catalog = RealDisk(tmp_path), Catalog(tmp_path / "catalog.db")
     runtime = Runtime(start, lambda job, report: jobs.append((job, report)))
-    store = LogStore(disk, catalog, Log(disk, 2**20), runtime, checkpoint_bytes=1000)
+    store = Table(LogEngine(disk, catalog, Log(disk, 2**20), runtime, checkpoint_bytes=1000))
     asyncio.run(store.open())
     store.create("/s", CreateRequest(content_type=OCTETS), NOW_MS)
     committers[0].commit(1)

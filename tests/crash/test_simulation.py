@@ -1,30 +1,28 @@
 """The simulation finds nothing wrong with the engine, and finds what is wrong with broken ones."""
 
 import os
+from typing import Any
 
 import msgspec
 import pytest
 
 from crash.simulated_disk import SimulatedDisk
-from crash.simulated_engine import SimulatedCommitter, Variant, WatchedStore
+from crash.simulated_engine import SimulatedCommitter, Variant, WatchedEngine, WatchedJournal
 from crash.simulation import Simulation, first_violation
 from millstream.protocol.parts import Commit
 from millstream.protocol.retention import Trim
 from millstream.protocol.streams import Append, Create
-from millstream.store.base import Appended, Created
-from millstream.store.base import Committed as PartsCommitted
+from millstream.store.entries import StreamEntry
 from millstream.store.log.catalog import Catalog
+from millstream.store.log.checkpoint import Checkpoint, remove_files
 from millstream.store.log.disk import Disk
-from millstream.store.log.files.checkpoint import Checkpoint
 from millstream.store.log.files.content import Extent
-from millstream.store.log.files.removal import remove_files
 from millstream.store.log.files.staged import part_name
-from millstream.store.log.stream_cache import Residents, content_of
+from millstream.store.log.stream_cache import StreamCache, content_of
 from millstream.store.log.wal import format
-from millstream.store.log.wal.commit import Committed, Outcome
+from millstream.store.log.wal.commit import Durable, Outcome
 from millstream.store.log.wal.segments import Log
-from millstream.store.pending import Eventually
-from millstream.store.table import Kept
+from millstream.store.pending import Pending
 
 SEEDS = int(os.environ.get("MILLSTREAM_SIMULATION_SEEDS", "200"))
 
@@ -71,7 +69,7 @@ class SkipsTheLogsSync(Variant):
 
 class HastyCommitter(SimulatedCommitter):
     def write(self, batch: list[bytes]) -> Outcome:
-        self.report(Committed(self.log.next_lsn + len(batch) - 1))
+        self.report(Durable(self.log.next_lsn + len(batch) - 1))
         return super().write(batch)
 
 
@@ -83,25 +81,25 @@ class UsesSegmentsAgainWithoutSalt(Variant):
     salted = False
 
 
-class ForgetfulStore(WatchedStore):
-    def _commit_append(self, kept: Kept, plan: Append, now_ms: int) -> Eventually[Appended]:
+class ForgetfulJournal(WatchedJournal):
+    def append(self, entry: StreamEntry, plan: Append, now_ms: int) -> Pending[Any]:
         forgetful = Append(plan.data, plan.tail, plan.closes, None, plan.seq)
-        return super()._commit_append(kept, forgetful, now_ms)
+        return super().append(entry, forgetful, now_ms)
 
 
 class ForgetsProducers(Variant):
-    store = ForgetfulStore
+    journal = ForgetfulJournal
 
 
-class HastyStore(WatchedStore):
+class HastyEngine(WatchedEngine):
     def checkpoint(self) -> None:
-        checkpoint = self._take_pictures()
-        self._checkpoints.begin(checkpoint, self._now_ms)
+        checkpoint = self._take_snapshots()
+        self.checkpoints.begin(checkpoint, self._now_ms)
         self._write_checkpoint(checkpoint, None)
 
 
 class CheckpointsWhatIsNotDurable(Variant):
-    store = HastyStore
+    engine = HastyEngine
 
 
 class FolderlessDisk(SimulatedDisk):
@@ -132,7 +130,7 @@ class TrustsThePageCache(Variant):
 
 
 class GreedyLog(Log):
-    """Lets go of one segment too many."""
+    """Releases one segment too many."""
 
     def release(self, applied_lsn: int) -> None:
         super().release(applied_lsn + 5)
@@ -142,11 +140,11 @@ class ReleasesTooMuch(Variant):
     log = GreedyLog
 
 
-class ResurrectingStore(WatchedStore):
+class ResurrectingJournal(WatchedJournal):
     """Answers a deletion before it is in the log."""
 
-    def _durable(self, lsn: int) -> None:
-        super()._durable(lsn)
+    def mark_durable(self, lsn: int) -> None:
+        super().mark_durable(lsn)
         for entry in list(self._waiting):
             if type(entry.decision).__name__ == "Delete":
                 self._waiting.remove(entry)
@@ -154,7 +152,7 @@ class ResurrectingStore(WatchedStore):
 
 
 class AnswersDeletesEarly(Variant):
-    store = ResurrectingStore
+    journal = ResurrectingJournal
 
 
 class EagerCheckpoint(Checkpoint):
@@ -165,132 +163,131 @@ class EagerCheckpoint(Checkpoint):
         super().write(disk, catalog)
 
 
-class EagerStore(WatchedStore):
-    def _take_pictures(self) -> Checkpoint:
-        return EagerCheckpoint(*msgspec.structs.astuple(super()._take_pictures()))
+class EagerEngine(WatchedEngine):
+    def _take_snapshots(self) -> Checkpoint:
+        return EagerCheckpoint(*msgspec.structs.astuple(super()._take_snapshots()))
 
 
 class RemovesPartsTooEarly(Variant):
-    store = EagerStore
+    engine = EagerEngine
 
 
 class UnsyncedCheckpoint(Checkpoint):
     """Writes parts, and does not sync them."""
 
     def write(self, disk: Disk, catalog: Catalog) -> None:
-        for part, data in [part for picture in self.pictures for part in picture.parts]:
+        for part, data in [part for snapshot in self.snapshots for part in snapshot.parts]:
             file = disk.open(part_name(part), create=True)
             file.write([data], 0)
             file.close()
-        pictures = [msgspec.structs.replace(picture, parts=[]) for picture in self.pictures]
-        Checkpoint(self.lsn, self.next_id, pictures, self.gone, self.trimmed, self.released).write(
-            disk, catalog
-        )
+        snapshots = [msgspec.structs.replace(snapshot, parts=[]) for snapshot in self.snapshots]
+        rest = (self.removed, self.trimmed, self.released_parts)
+        Checkpoint(self.lsn, self.last_id, snapshots, *rest).write(disk, catalog)
 
 
-class UnsyncedStore(WatchedStore):
-    def _take_pictures(self) -> Checkpoint:
-        return UnsyncedCheckpoint(*msgspec.structs.astuple(super()._take_pictures()))
+class UnsyncedEngine(WatchedEngine):
+    def _take_snapshots(self) -> Checkpoint:
+        return UnsyncedCheckpoint(*msgspec.structs.astuple(super()._take_snapshots()))
 
 
 class SkipsTheSyncOfParts(Variant):
-    store = UnsyncedStore
+    engine = UnsyncedEngine
 
 
-class StubbornStore(WatchedStore):
-    """Goes back to what is durable, but not with the parts that were to go."""
+class StubbornEngine(WatchedEngine):
+    """Returns to what is durable, but still removes the parts that were to go."""
 
-    def _adopt(self, residents: Residents) -> None:
-        residents.released |= self._residents.released
-        super()._adopt(residents)
+    def _adopt(self, recovered: StreamCache) -> None:
+        recovered.released_parts |= self.streams.released_parts
+        super()._adopt(recovered)
 
 
 class RemovesPartsThatWereNotCommitted(Variant):
-    store = StubbornStore
+    engine = StubbornEngine
 
 
-class ForgetfulCommitStore(WatchedStore):
+class ForgetfulCommitJournal(WatchedJournal):
     """Logs a commit of parts without its producer."""
 
-    def _commit_parts(self, kept: Kept, plan: Commit, now_ms: int) -> Eventually[PartsCommitted]:
+    def commit(self, entry: StreamEntry, plan: Commit, now_ms: int) -> Pending[Any]:
         append = msgspec.structs.replace(plan.append, stamp=None)
-        return super()._commit_parts(kept, Commit(append, plan.ids, plan.size), now_ms)
+        return super().commit(entry, Commit(append, plan.ids, plan.size), now_ms)
 
 
 class ForgetsProducersOfCommits(Variant):
-    store = ForgetfulCommitStore
+    journal = ForgetfulCommitJournal
 
 
-class LeakyStore(WatchedStore):
-    """Never lets the files of parts go."""
+class LeakyJournal(WatchedJournal):
+    """Never releases the files of parts."""
 
-    def _release_parts(self, kept: Kept, numbers: list[int]) -> None:
+    def release_parts(self, entry: StreamEntry, numbers: list[int]) -> None:
         pass
 
 
 class KeepsFilesOfParts(Variant):
-    store = LeakyStore
+    journal = LeakyJournal
 
 
-class ShowingStore(WatchedStore):
-    """Lets readers know of a later start before it is in the log."""
+class ShowingJournal(WatchedJournal):
+    """Shows readers a later start before it is in the log."""
 
-    def _commit_trim(self, kept: Kept, change: Trim) -> None:
-        super()._commit_trim(kept, change)
-        kept.start = change.start
+    def trim(self, entry: StreamEntry, change: Trim) -> None:
+        super().trim(entry, change)
+        entry.start = change.start
 
 
 class ShowsTrimsEarly(Variant):
-    store = ShowingStore
+    journal = ShowingJournal
 
 
-class RemovingStore(WatchedStore):
-    """Removes files before it is durable that nobody needs them."""
+class RemovingJournal(WatchedJournal):
+    """Removes files before the trim that makes them useless is durable."""
 
-    def _commit_trim(self, kept: Kept, change: Trim) -> None:
-        super()._commit_trim(kept, change)
-        content = content_of(kept)
-        extent = Extent.of(kept.stream)
-        remove_files(self._disk, content.removable(extent, content.end))
+    def trim(self, entry: StreamEntry, change: Trim) -> None:
+        super().trim(entry, change)
+        content = content_of(entry)
+        extent = Extent.of(entry.stream)
+        remove_files(content._files.disk, content.removable(extent, content.end))
 
 
 class RemovesTooEarly(Variant):
-    store = RemovingStore
+    journal = RemovingJournal
 
 
-class SelfishStore(WatchedStore):
-    """Lets go of what forks still read."""
+class SelfishJournal(WatchedJournal):
+    """Trims what forks still read."""
 
-    def _commit_create(self, kept: Kept, plan: Create) -> Eventually[Created]:
-        if kept.source is not None:
-            kept.source.stream.shared = None
-        return super()._commit_create(kept, plan)
+    def create(self, entry: StreamEntry, plan: Create) -> Pending[Any]:
+        if entry.source is not None:
+            entry.source.stream.shared = None
+        return super().create(entry, plan)
 
 
 class TrimsWhatForksNeed(Variant):
-    store = SelfishStore
+    journal = SelfishJournal
 
 
-class HoardingStore(WatchedStore):
-    """Gives no room back."""
+class HoardingEngine(WatchedEngine):
+    """Frees no room."""
 
-    def _take_pictures(self) -> Checkpoint:
-        return msgspec.structs.replace(super()._take_pictures(), trimmed=[])
+    def _take_snapshots(self) -> Checkpoint:
+        return msgspec.structs.replace(super()._take_snapshots(), trimmed=[])
 
 
 class KeepsFilesOfWhatIsGone(Variant):
-    store = HoardingStore
+    engine = HoardingEngine
 
 
-class SloppyStore(WatchedStore):
-    """Writes down where a stream begins, but not with which append."""
+class SloppyJournal(WatchedJournal):
+    """Records where a stream starts, but not with which append."""
 
-    def _commit_trim(self, kept: Kept, change: Trim) -> None:
-        super()._commit_trim(kept, Trim(change.start, change.first_append + 1))
+    def trim(self, entry: StreamEntry, change: Trim) -> None:
+        super().trim(entry, Trim(change.start, change.first_append + 1))
 
 
 class MiscountsAppends(Variant):
-    store = SloppyStore
+    journal = SloppyJournal
 
 
 @pytest.mark.parametrize(

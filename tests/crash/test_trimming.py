@@ -50,8 +50,8 @@ def test_room_is_given_back_while_a_stream_grows(tmp_path: Path) -> None:
         for _ in range(6):
             grow(data, "/s", 40)
             assert room(tmp_path) <= KEPT + KEPT // 16 + 2 * LEAST_BYTES + 5 * PIECE
-            assert len(data.store._files._open) <= 1 + KEPT // LEAST_BYTES
-            assert read(data, "/s").end == data.store._lookup("/s").stream.tail  # type: ignore[union-attr]
+            assert len(data.engine.files._open) <= 1 + KEPT // LEAST_BYTES
+            assert read(data, "/s").end == data.engine.streams.find("/s").stream.tail  # type: ignore[union-attr]
     assert verify(tmp_path).is_sound
     with opened(tmp_path) as data:
         data.delete("/s")
@@ -73,7 +73,7 @@ def test_the_index_of_many_small_appends_is_given_back_too(tmp_path: Path) -> No
     assert verify(tmp_path).is_sound
     with opened(tmp_path) as data:
         first = read(data, "/s", limit=1).start
-        assert data.store._lookup("/s").bounds(first) == (first, first + 6)  # type: ignore[union-attr]
+        assert data.engine.streams.find("/s").bounds(first) == (first, first + 6)  # type: ignore[union-attr]
 
 
 def test_an_idle_stream_whose_time_is_over_takes_no_room(tmp_path: Path) -> None:
@@ -82,7 +82,7 @@ def test_an_idle_stream_whose_time_is_over_takes_no_room(tmp_path: Path) -> None
         data.checkpoint()
         assert room(tmp_path) >= 50_000
         trim(data, NOW_MS + 11_000)
-        data.until(lambda: not data.store._runtime.jobs)
+        data.until(lambda: not data.engine.runtime.jobs)
         data.checkpoint()
         assert room(tmp_path) == 0
     assert verify(tmp_path).is_sound
@@ -132,13 +132,13 @@ def test_a_read_during_a_checkpoint_that_removes_files_finds_everything(
             if not name.startswith("streams/"):
                 return
             looked += 1
-            kept = data.store._by_name["/s"]
-            for position in range(kept.start, kept.tail, PIECE):
-                assert kept.bounds(position) == (position, position + PIECE)
-                assert kept.fetch(position, position + PIECE) == whole[position : position + PIECE]
+            entry = data.engine.streams.by_name["/s"]
+            for position in range(entry.start, entry.tail, PIECE):
+                assert entry.bounds(position) == (position, position + PIECE)
+                assert entry.fetch(position, position + PIECE) == whole[position : position + PIECE]
 
         monkeypatch.setattr(RealDisk, "remove", look)
-        monkeypatch.setattr(data.store._runtime, "in_background", lambda job, done: done(_attempt(job)))
+        monkeypatch.setattr(data.engine.runtime, "in_background", lambda job, done: done(_attempt(job)))
         grow(data, "/s", 60)
         assert looked > 3
 
@@ -156,11 +156,11 @@ def test_what_is_gone_stays_gone_when_the_log_alone_knows(tmp_path: Path) -> Non
         data.create("/s", retention=LIMITED)
         for number in range(60):
             data.append("/s", bytes([number]) * PIECE)
-        data.store._now_ms = NOW_MS  # so that the next checkpoint is the one below
+        data.engine._now_ms = NOW_MS  # so that the next checkpoint is the one below
         data.checkpoint()
         trim(data)
         data.append("/s", b"last")
-        start = data.store._lookup("/s").start  # type: ignore[union-attr]
+        start = data.engine.streams.find("/s").start  # type: ignore[union-attr]
         assert start > 0
         data.abandon()
     before = room(tmp_path)
@@ -181,22 +181,22 @@ def test_files_that_were_removed_before_a_crash_are_not_missed(
         data.create("/s", retention=LIMITED)
         for number in range(60):
             data.append("/s", bytes([number]) * PIECE)
-        data.store._now_ms = NOW_MS  # so that the next checkpoint is the one below
+        data.engine._now_ms = NOW_MS  # so that the next checkpoint is the one below
         data.checkpoint()
         trim(data)
         data.append("/s", b"last")
         with monkeypatch.context() as patch:
-            patch.setattr(data.store._catalog, "checkpoint", _fail)
+            patch.setattr(data.engine.catalog, "checkpoint", _fail)
             data.checkpoint()
         data.abandon()
     assert verify(tmp_path).is_sound
     with opened(tmp_path) as data:
         found = read(data, "/s")
         assert found.data.endswith(b"last")
-        kept = data.store._lookup("/s")
-        assert kept is not None
-        for position in range(kept.start, 60 * PIECE, PIECE):
-            assert kept.bounds(position) == (position, position + PIECE)
+        entry = data.engine.streams.find("/s")
+        assert entry is not None
+        for position in range(entry.start, 60 * PIECE, PIECE):
+            assert entry.bounds(position) == (position, position + PIECE)
         grow(data, "/s", 20)
     assert verify(tmp_path).is_sound
 
@@ -221,7 +221,7 @@ def test_a_folder_of_before_retention_is_read(tmp_path: Path) -> None:
     with opened(tmp_path) as data:
         data.create("/s", body=b"one")
         data.append("/s", b"two")
-        content = data.store._lookup("/s").content  # type: ignore[union-attr]
+        content = data.engine.streams.find("/s").content  # type: ignore[union-attr]
         assert isinstance(content, StreamContent)
         assert [Path(name).suffixes for name in content.names()] == [[".bin"], [".idx"]]
     (path,) = tmp_path.glob("streams/*/*.bin")

@@ -34,16 +34,16 @@ from millstream.store.base import (
     Page,
     Read,
     Staged,
-    Store,
 )
-from millstream.store.log.engine import LogStore
-from millstream.store.log.opening import FolderStore
-from millstream.store.memory import MemoryStore
+from millstream.store.log.engine import LogEngine
+from millstream.store.log.opening import folder_store
+from millstream.store.memory import memory_store
 from millstream.store.pending import Eventually, settled
+from millstream.store.table import Table
 
-ENGINES: dict[str, Callable[[Path], Store]] = {
-    "memory": lambda _folder: MemoryStore(),
-    "log": lambda folder: FolderStore(folder, durable=False),
+ENGINES: dict[str, Callable[[Path], Table]] = {
+    "memory": lambda _folder: memory_store(),
+    "log": lambda folder: folder_store(folder, durable=False),
 }
 SURVIVE_RESTART = {"log"}
 
@@ -84,9 +84,9 @@ class Engine:
             self._start()
 
     def crash(self) -> None:
-        """Let go of the engine as a killed process does, and open what it left."""
-        if isinstance(self.store, FolderStore):
-            abandon(self.store)
+        """Leave the engine as a killed process does, and open what it left."""
+        if isinstance(self.store.engine, LogEngine):
+            abandon(self.store.engine)
             self.restart()
 
     def wait(self, decision: Eventually[T]) -> T:
@@ -243,16 +243,16 @@ class Engine:
         self._runner.run(expire())
 
     def checkpoint(self) -> None:
-        """Bring an engine that has files to write them, and those that it needs no more to go."""
-        store = self.store
-        if isinstance(store, LogStore):
+        """Make an engine that has files write them, and remove those that it no longer needs."""
+        engine = self.store.engine
+        if isinstance(engine, LogEngine):
 
             async def checkpoint() -> None:
-                store.checkpoint()
+                engine.checkpoint()
 
-            self.until(lambda: not store._checkpoints.under_way)  # it takes one by itself now and then
+            self.until(lambda: not engine.checkpoints.under_way)  # it takes one by itself now and then
             self._runner.run(checkpoint())
-            self.until(lambda: not store._checkpoints.under_way and not store._runtime.jobs)
+            self.until(lambda: not engine.checkpoints.under_way and not engine.runtime.jobs)
 
     # -- What tests ask most ---------------------------------------------------------------------
 

@@ -322,11 +322,12 @@ def test_a_part_that_has_a_file_takes_no_memory(tmp_path: Path) -> None:
         engine.create("/a")
         engine.stage("/a", "x", b"x" * 1000)
         engine.checkpoint()
-        kept = engine.store._lookup("/a")  # type: ignore[attr-defined]
-        assert not isinstance(kept.staged[0], bytes)
+        entry = engine.store.engine.streams.find("/a")
+        assert entry is not None
+        assert not isinstance(entry.staged[0], bytes)
         engine.commit("/a", "x")
-        assert kept.staged == {}
-        assert not any(isinstance(piece, bytes) for piece in kept.content._pieces._pieces)
+        assert entry.staged == {}
+        assert not any(isinstance(piece, bytes) for piece in entry.content._pieces._pieces)
         assert engine.chunk("/a", 990).data == b"x" * 10
 
 
@@ -353,7 +354,7 @@ def test_streams_with_parts_are_not_forgotten(tmp_path: Path) -> None:
         for _ in range(4):
             engine.now_ms += 10_000
             engine.expire()
-        assert list(engine.store._by_name) == ["/a"]  # type: ignore[attr-defined]
+        assert list(engine.store.engine.streams.by_name) == ["/a"]
         assert isinstance(engine.commit("/a", "x"), Commit)
 
 

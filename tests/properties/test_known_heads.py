@@ -19,7 +19,7 @@ from millstream.server.http.shortcuts import find_shortcut
 from millstream.server.request import Request
 from millstream.server.run import running_routes
 from millstream.server.settings import Settings
-from millstream.store.memory import MemoryStore
+from millstream.store.memory import memory_store
 
 _HOST = b"Host: localhost\r\n"
 _TYPE = b"Content-Type: text/plain\r\n"
@@ -98,7 +98,7 @@ class Recorder:
 
 
 async def _answers(packets: list[bytes], *, knows: bool) -> tuple[bytes, bool]:
-    async with running_routes(Settings(store="memory"), MemoryStore()) as routes:
+    async with running_routes(Settings(store="memory"), memory_store()) as routes:
         server = NativeServer(routes, scheme=b"http", find_shortcut=partial(find_shortcut, routes))
         if knows:
             await _send(server, [request for request in _REQUESTS[:_KNOWN] for _ in range(2)])

@@ -13,7 +13,7 @@ from millstream.server.http.shortcuts import find_shortcut
 from millstream.server.routes import Routes
 from millstream.server.run import running_routes
 from millstream.server.settings import Settings
-from millstream.store.memory import MemoryStore
+from millstream.store.memory import memory_store
 
 PATIENCE_S = 10.0
 
@@ -73,7 +73,7 @@ class Served:
 async def serving(**settings: Any) -> AsyncIterator[Served]:
     """Serve from memory on a free port."""
     async with (
-        running_routes(Settings(store="memory", port=0, **settings), MemoryStore()) as routes,
+        running_routes(Settings(store="memory", port=0, **settings), memory_store()) as routes,
         serving_routes(routes) as served,
     ):
         yield served

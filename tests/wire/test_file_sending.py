@@ -18,7 +18,9 @@ import pytest
 
 from millstream.server.run import running_routes
 from millstream.server.settings import Settings
-from millstream.store.log.opening import FolderStore
+from millstream.store.log.engine import LogEngine
+from millstream.store.log.opening import folder_store
+from millstream.store.table import Table
 from running import Server, millstream
 from wire.inprocess import Client, Served, run, serving_routes, until
 from wire.raw_connection import HungUpError, Wire, request
@@ -188,9 +190,9 @@ def test_a_stream_that_is_deleted_meanwhile_cuts_it(server: Server, wire: Wire) 
 
 
 @asynccontextmanager
-async def serving_files(folder: Path, **settings: Any) -> AsyncIterator[tuple[Served, FolderStore]]:
+async def serving_files(folder: Path, **settings: Any) -> AsyncIterator[tuple[Served, Table]]:
     """A server in this process whose stream /bytes is in files, from the beginning to its end."""
-    store = FolderStore(folder, durable=False)
+    store = folder_store(folder, durable=False)
     async with (
         running_routes(Settings(data=str(folder), port=0, **settings), store) as routes,
         serving_routes(routes) as served,
@@ -209,11 +211,13 @@ async def asked(client: Client, method: str, target: str, body: bytes, **headers
     assert await client.status() in (201, 204)
 
 
-async def checkpointed(store: FolderStore) -> None:
-    await until(lambda: not store._checkpoints.under_way)
-    if store._residents.dirty and store._runtime.take_guard():
-        store.checkpoint()
-    await until(lambda: not store._checkpoints.under_way)
+async def checkpointed(store: Table) -> None:
+    engine = store.engine
+    assert isinstance(engine, LogEngine)
+    await until(lambda: not engine.checkpoints.under_way)
+    if engine.streams.dirty and engine.runtime.take_guard():
+        engine.checkpoint()
+    await until(lambda: not engine.checkpoints.under_way)
 
 
 async def body_of(client: Client, size: int = 8_000_000) -> bytes:

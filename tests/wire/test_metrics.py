@@ -12,7 +12,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from millstream.server.telemetry.engine_metrics import SizeWatch
 from millstream.store.measures import Histogram, Sizes
-from millstream.store.memory import MemoryStore
+from millstream.store.memory import MemoryEngine
+from millstream.store.table import Table
 from running import durable_millstream, free_port, millstream
 from wire.inprocess import run, serving, until
 from wire.raw_connection import Wire, request
@@ -154,14 +155,14 @@ def test_a_value_counts_in_the_first_bucket_that_is_not_below_it(value: float, b
 
 
 def test_sizes_are_not_looked_up_again_at_every_scrape() -> None:
-    class Counting(MemoryStore):
+    class Counting(Table):
         looked = 0
 
         def measure_sizes(self) -> Sizes:
             self.looked += 1
             return Sizes(self.looked, 0)
 
-    store = Counting()
+    store = Counting(MemoryEngine())
     watch = SizeWatch(store)
     deadline_s = time.monotonic() + 10
     while (found := watch.latest()) is None:

@@ -15,7 +15,7 @@ from millstream.server.run import clock_ms
 from millstream.server.settings import Settings
 from millstream.server.telemetry.access_log import ObservedRoutes
 from millstream.server.telemetry.tracing import Tracing
-from millstream.store.memory import MemoryStore
+from millstream.store.memory import memory_store
 from running import announced, started
 from wire.inprocess import run, serving_routes
 
@@ -36,7 +36,7 @@ def test_each_request_is_a_span_of_the_trace_that_it_came_with() -> None:
 
     async def main() -> None:
         settings = Settings(store="memory", long_poll_timeout_ms=50)
-        routes = ObservedRoutes(MemoryStore(), settings, Auth(Keyring([])), clock_ms, [tracing])
+        routes = ObservedRoutes(memory_store(), settings, Auth(Keyring([])), clock_ms, [tracing])
         async with serving_routes(routes) as served:
             client = await served.connect()
             client.send(b"PUT /chat/1 HTTP/1.1\r\nHost: h\r\nContent-Type: text/plain\r\n\r\n")

@@ -91,7 +91,6 @@ class Routes:
         )
         self.metrics.watch("millstream_readers", "Live readers now.", self._readers, label="mode")
         self.metrics.include(EngineMetrics(store))
-        store.count_reads = lambda: self.metrics.reads
         self._clock_ms = clock_ms
         self.admission = Admission(store, settings)
         self._anycable_reads = AnyCableReads(self.live, self.metrics, self._coded)

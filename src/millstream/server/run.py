@@ -27,10 +27,10 @@ from millstream.server.telemetry.access_log import ObservedRoutes, Observer, log
 from millstream.server.telemetry.admin import AdminRoutes
 from millstream.server.telemetry.tracing import open_tracing
 from millstream.store.base import Store, StoreError
-from millstream.store.log.opening import FolderStore
-from millstream.store.memory import MemoryStore
+from millstream.store.log.opening import folder_store
+from millstream.store.memory import memory_store
 from millstream.store.quotas import QuotaError, Quotas, parse_quota
-from millstream.store.table import TableStore
+from millstream.store.table import Table
 
 _log = logging.getLogger("millstream")
 
@@ -44,11 +44,11 @@ def open_store(settings: Settings) -> Store:
         quotas = Quotas(settings.max_stream_bytes, tuple(map(parse_quota, settings.max_streams)))
     except QuotaError as error:
         raise SettingsError(f"--max-streams: {error}") from None
-    store: TableStore
+    store: Table
     if settings.store == "memory":
-        store = MemoryStore()
+        store = memory_store()
     else:
-        store = FolderStore(Path(settings.data), durable=settings.durability == "fsync")
+        store = folder_store(Path(settings.data), durable=settings.durability == "fsync")
     store.quotas = quotas
     store.usual_retention = Retention(settings.retain_bytes or None, settings.retain_seconds or None)
     return store

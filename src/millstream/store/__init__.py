@@ -1,1 +1,1 @@
-"""Engines that keep streams. They persist what `protocol` decides and decide nothing themselves."""
+"""Stores: they find streams, ask `protocol` for a decision, and make it durable."""

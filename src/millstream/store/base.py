@@ -1,20 +1,20 @@
-"""The contract of every engine.
+"""The contract of every store.
 
-A request names a stream and comes with the time. The engine finds the stream, asks `protocol` what
-should happen, makes that durable and returns the decision; so each method is one row:
+A request names a stream and carries the time. The store finds the stream, asks `protocol` for a
+decision, makes it durable and returns it. Each method is one row:
 
         create   PUT      5.1      a new stream, a fork, or what is in the way
         append   POST     5.2      data, closure, or both, in one atomic change
         read     GET      5.6      a chunk; a live read calls it again when woken
         head     HEAD     5.5      the stream as it is
         delete   DELETE   5.4      gone, or kept for its forks
-        stage    POST     X3       a part, kept but invisible; `commit` appends parts, `drop_part` forgets one
+        stage    POST     X3       a part, stored but invisible; `commit` appends parts, `drop_part` drops one
         listing  GET      X2       names in order, page by page
-        expire   -        5.1, X4  end what has outlived its time, let go of what need not be kept
+        expire   -        5.1, X4  end streams whose time is over, trim those that hold too much
 
-An engine returns a decision, or a `Pending` of it when it has to wait for a disk or a database. It
-calls its listener with a stream's name after every change that a waiting reader must see, once the
-change is durable. It is used from one event loop, and every method decides without awaiting.
+A store returns a decision, or a `Pending` of it when it has to wait for a disk. It calls its listener
+with a stream's name after every change that a waiting reader must see, once the change is durable. It
+is used from one event loop, and every method decides without awaiting.
 """
 
 from abc import ABC, abstractmethod
@@ -52,19 +52,23 @@ Dropped = Drop | Missing | Unstored
 Listener = Callable[[str], None]
 
 
+def ignore(_: str) -> None:
+    """Do nothing; what is called where no listener was set."""
+
+
 class StoreError(Exception):
-    """An engine cannot open its data or go on; the message says what, where, and what to do."""
+    """A store cannot open its data or continue; the message says what, where, and what to do."""
 
 
 class Page(msgspec.Struct, frozen=True):
-    """A part of the listing, and the name to go on after, if there is more."""
+    """A page of the listing, and the name to continue after, if there is more."""
 
     streams: list[Stream]
     next_after: str | None
 
 
 class FilePart(msgspec.Struct, frozen=True, gc=False):
-    """Bytes that lie in a file; the descriptor is lent until control is back in the event loop."""
+    """Bytes in a file; the descriptor may be used until control returns to the event loop."""
 
     descriptor: int
     position: int
@@ -72,56 +76,54 @@ class FilePart(msgspec.Struct, frozen=True, gc=False):
 
 
 class Store(ABC):
-    """Where streams are kept."""
+    """Streams, and every request on them."""
 
-    listener: Listener = staticmethod(lambda name: None)
-    """Told the name of a stream after every change that a waiting reader must see."""
+    listener: Listener = staticmethod(ignore)
+    """Called with the name of a stream after every change that a waiting reader must see."""
 
-    unsynced_changes: int = 0
-    """How many changes are decided and not yet durable."""
-
-    unsynced_bytes: int = 0
-    """How many bytes they have."""
-
-    synced_bytes: int = 0
-    """How many bytes have become durable since the beginning."""
-
-    on_failure: Callable[[str], None] = staticmethod(lambda reason: None)
-    """Told when the engine can promise nothing any more; its server should stop."""
-
-    count_reads: Callable[[], int] = staticmethod(lambda: 0)
-    """Tells how often somebody has read so far: an engine may be more considerate in company."""
+    on_failure: Callable[[str], None] = staticmethod(ignore)
+    """Called with the reason when the store can promise nothing any more; its server should stop."""
 
     usual_retention: Retention = KEEP_ALL
-    """What streams keep that are created without limits of their own."""
+    """The retention of streams that are created without limits of their own."""
 
-    async def open(self) -> None:  # noqa: B027  an engine without a disk has nothing to open
-        """Make the engine ready; called once, on the loop that will use it."""
+    async def open(self) -> None:  # noqa: B027  a store without a disk has nothing to open
+        """Make the store ready; called once, on the loop that will use it."""
 
     async def close(self) -> None:  # noqa: B027  nor to close
-        """Finish what was begun and let go of everything."""
+        """Finish what was begun and release everything."""
 
     @property
     def failure(self) -> str | None:
-        """Why the engine takes no more changes, if it does not."""
+        """Why the store accepts no changes, if it does not."""
         return None
+
+    @property
+    def unsynced_changes(self) -> int:
+        """How many changes are accepted and not yet durable."""
+        return 0
+
+    @property
+    def unsynced_bytes(self) -> int:
+        """How many bytes they have."""
+        return 0
+
+    @property
+    def synced_bytes(self) -> int:
+        """How many bytes have become durable since the start."""
+        return 0
 
     @property
     def measures(self) -> Measures | None:
-        """What the engine has measured of itself; None where there is no disk."""
+        """Measurements of the disk; None where there is none."""
         return None
 
-    @property
-    def undurable(self) -> int:
-        """How many changes were accepted and are not durable yet."""
-        return 0
-
     def log_bytes(self) -> int:
-        """How large the log is that a start would read."""
+        """Give the size of the log that a start would read."""
         return 0
 
     def measure_sizes(self) -> Sizes | None:
-        """Look how much room the data takes: slow, and safe to call from another thread."""
+        """Measure how much room the data takes: slow, and safe to call from another thread."""
         return None
 
     @abstractmethod
@@ -145,7 +147,7 @@ class Store(ABC):
     ) -> Eventually[Read]:
         """Read a chunk and renew the stream's TTL; a peek does neither, it only measures the chunk.
 
-        A chunk longer than `held_bytes` comes without its data, for who then fetches it in pieces.
+        A chunk longer than `held_bytes` comes without its data, for callers that stream it by `fetch`.
         """
 
     @abstractmethod
@@ -153,7 +155,7 @@ class Store(ABC):
         """Give bytes that a read has promised; None when the stream has lost them since."""
 
     def locate(self, name: str, stream_id: int, start: int, end: int) -> FilePart | None:
-        """Tell where the first of these bytes lie; None when not in a file, then `fetch` gives them."""
+        """Give the place of the first of these bytes; None when they are not in a file: use `fetch`."""
         return None
 
     @abstractmethod
@@ -168,7 +170,7 @@ class Store(ABC):
     def stage(
         self, name: str, request: StageRequest, max_staged_bytes: int, now_ms: int
     ) -> Eventually[Staged]:
-        """Keep a part, invisibly."""
+        """Store a part, invisibly."""
 
     @abstractmethod
     def commit(self, name: str, request: CommitRequest, now_ms: int) -> Eventually[Committed]:
@@ -176,7 +178,7 @@ class Store(ABC):
 
     @abstractmethod
     def drop_part(self, name: str, id: str, now_ms: int) -> Eventually[Dropped]:
-        """Drop a part; one that is not there is as good as dropped."""
+        """Drop a part; one that is not there counts as dropped."""
 
     @abstractmethod
     def listing(self, prefix: str, glob: str | None, after: str, limit: int, now_ms: int) -> Eventually[Page]:
@@ -184,4 +186,4 @@ class Store(ABC):
 
     @abstractmethod
     def expire(self, now_ms: int) -> None:
-        """End the streams whose time is over, and let go of what streams need not keep."""
+        """End the streams whose time is over, and trim those that hold too much; called regularly."""

@@ -1,7 +1,7 @@
-"""What an engine measures of itself: plain numbers, for whoever wants to tell them.
+"""Measurements of an engine: plain numbers, from which the server makes metrics.
 
-Measuring happens where the work happens, some of it on the commit thread, so it is an addition and no
-more: no lock, no name, no format. Each number has one writer; a reader sees it now or a moment later.
+They are taken where the work happens, some of it on the commit thread, so each is one addition without
+a lock. Every number has one writer; a reader sees it now or a moment later.
 """
 
 from bisect import bisect_left
@@ -14,7 +14,7 @@ _SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 4096)
 
 
 class Histogram:
-    """How many values fell below each of some bounds, and their sum."""
+    """How many values fell below each bound, and their sum."""
 
     __slots__ = ("bounds", "counts", "sum")
 
@@ -30,7 +30,7 @@ class Histogram:
 
 
 class Sizes(msgspec.Struct, frozen=True):
-    """How much room the data takes, and how much there is."""
+    """How much room the data takes, and how much is free."""
 
     store_bytes: int
     free_bytes: int

@@ -1,79 +1,171 @@
-"""The engine that keeps everything in memory: for tests, caches and streams that may be lost."""
+"""The engine in memory: for tests, caches, and streams that may be lost. Every change is final at once."""
 
 import itertools
 import secrets
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeVar
 
 from millstream.protocol import parts, retention, streams
 from millstream.protocol.streams import Stream
+from millstream.store.base import Listener, ignore
+from millstream.store.entries import Ending, StreamEntry
 from millstream.store.names import SortedNames
-from millstream.store.parts import StagingTable
 from millstream.store.pieces import TrimmedPieces
-from millstream.store.table import Ending, Kept
+from millstream.store.table import Table
+
+D = TypeVar("D")
 
 
-class MemoryStore(StagingTable):
-    """Streams that live as long as the process: every change is as durable as it gets at once."""
+def memory_store() -> Table:
+    """Make a store whose streams live as long as the process."""
+    return Table(MemoryEngine())
+
+
+class MemoryStreams:
+    """All streams, in memory."""
 
     def __init__(self) -> None:
-        super().__init__()
+        self.by_name: dict[str, StreamEntry] = {}
         # A random beginning, so that an entity tag of another run never matches.
         self._ids = itertools.count(secrets.randbits(47))
         self._names = SortedNames()
 
-    def _next_id(self) -> int:
-        return next(self._ids)
+    def find(self, name: str) -> StreamEntry | None:
+        """Find a stream."""
+        return self.by_name.get(name)
 
-    def _new_content(self, stream: Stream) -> TrimmedPieces:
-        return TrimmedPieces(stream.base)
+    def add(self, entry: StreamEntry) -> None:
+        """Add a stream."""
+        self.by_name[entry.stream.name] = entry
+        self._names.add(entry.stream.name)
 
-    def _lookup(self, name: str) -> Kept | None:
-        return self._by_name.get(name)
+    def remove(self, entry: StreamEntry) -> None:
+        """Remove a stream."""
+        del self.by_name[entry.stream.name]
+        self._names.remove(entry.stream.name)
 
-    def _walk_names(self, prefix: str, after: str) -> Iterator[str]:
+    def walk(self, prefix: str, after: str) -> Iterator[str]:
+        """Give names in order."""
         return self._names.walk(prefix, after)
 
-    def _commit_create(self, kept: Kept, plan: streams.Create) -> streams.Create:
-        self._names.add(plan.stream.name)
-        self._publish(kept)
+    def existing(self, prefix: str) -> Iterator[str]:
+        """Give the names below a prefix."""
+        return self._names.walk(prefix, "")
+
+    def next_id(self) -> int:
+        """Give an id that no stream ever had."""
+        return next(self._ids)
+
+    def new_content(self, stream: Stream) -> TrimmedPieces:
+        """Make the place for a new stream's bytes."""
+        return TrimmedPieces(stream.base)
+
+    def locate(self, entry: StreamEntry, start: int, end: int) -> None:
+        """Nothing is in a file."""
+
+
+class MemoryJournal:
+    """Publishes every change at once."""
+
+    refusal = None
+    unsynced_changes = unsynced_bytes = synced_bytes = 0
+
+    def __init__(self, streams: MemoryStreams) -> None:
+        self._streams = streams
+        self.listener: Listener = ignore
+
+    def create(self, entry: StreamEntry, plan: streams.Create) -> streams.Create:
+        """Add and publish a stream."""
+        self._streams.add(entry)
+        entry.publish()
+        self.listener(entry.stream.name)
         return plan
 
-    def _commit_append(self, kept: Kept, plan: streams.Append, now_ms: int) -> streams.Append:
-        self._publish(kept)
+    def append(self, entry: StreamEntry, plan: streams.Append, now_ms: int) -> streams.Append:
+        """Publish an append."""
+        stream = entry.stream
+        entry.tail, entry.closed = stream.tail, stream.closed
+        self.listener(stream.name)
         return plan
 
-    def _commit_end(self, kept: Kept, ending: Ending) -> streams.Delete:
-        for gone in ending.gone:
-            self._names.remove(gone.stream.name)
-        if ending.staying_source is not None:
-            _let_go(ending.staying_source)
-        self.listener(kept.stream.name)
+    def end(self, entry: StreamEntry, ending: Ending) -> streams.Delete:
+        """Remove what is gone."""
+        for removed in ending.removed:
+            self._streams.remove(removed)
+        if ending.remaining_source is not None:
+            _free(ending.remaining_source)
+        self.listener(entry.stream.name)
         return ending.plan
 
-    def _commit_renewal(self, kept: Kept, now_ms: int) -> None:
-        pass
+    def renew(self, entry: StreamEntry) -> None:
+        """A renewal is in the entry; there is nothing to record."""
 
-    def _commit_stage(self, kept: Kept, plan: parts.Stage, now_ms: int) -> parts.Stage:
+    def trim(self, entry: StreamEntry, change: retention.Trim) -> None:
+        """Publish a later start, and free the bytes before it."""
+        entry.publish()
+        _free(entry)
+        self.listener(entry.stream.name)
+
+    def stage(self, entry: StreamEntry, plan: parts.Stage, now_ms: int) -> parts.Stage:
+        """A part is in the entry, and readers do not see it."""
         return plan
 
-    def _commit_parts(self, kept: Kept, plan: parts.Commit, now_ms: int) -> parts.Commit:
-        self._publish(kept)
+    def commit(self, entry: StreamEntry, plan: parts.Commit, now_ms: int) -> parts.Commit:
+        """Publish an append of parts."""
+        entry.publish()
+        self.listener(entry.stream.name)
         return plan
 
-    def _commit_drop(self, kept: Kept, plan: parts.Drop) -> parts.Drop:
+    def drop_parts(self, entry: StreamEntry, plan: parts.Drop) -> parts.Drop:
+        """The parts have left the entry already."""
         return plan
 
-    def _commit_trim(self, kept: Kept, change: retention.Trim) -> None:
-        kept.start = change.start
-        _let_go(kept)
-        self.listener(kept.stream.name)
+    def release_parts(self, entry: StreamEntry, numbers: list[int]) -> None:
+        """Parts have no files here."""
 
-    def _publish(self, kept: Kept) -> None:
-        kept.tail, kept.closed = kept.stream.tail, kept.stream.closed
-        self.listener(kept.stream.name)
+    def confirm(self, decision: D) -> D:
+        """Everything is final."""
+        return decision
+
+    def confirm_missing(self, name: str, found: D) -> D:
+        """Everything is final."""
+        return found
 
 
-def _let_go(kept: Kept) -> None:
-    """Free the bytes that neither the stream's readers nor its forks may ask for any more."""
-    assert isinstance(kept.content, TrimmedPieces)  # this engine makes no other
-    kept.content.trim(kept.stream.start, kept.stream.shared)
+class MemoryEngine:
+    """Streams and journal, with nothing to open or to maintain."""
+
+    failure = None
+    measures = None
+
+    def __init__(self) -> None:
+        self.streams = MemoryStreams()
+        self.journal = MemoryJournal(self.streams)
+        self.on_recovered: Callable[[], None] = lambda: None
+        self.on_failure: Callable[[str], None] = ignore
+
+    async def open(self) -> None:
+        """Nothing to do."""
+
+    async def close(self) -> None:
+        """Nothing to do."""
+
+    def due(self, now_ms: int) -> Iterable[str]:
+        """All streams are in memory, so the table's schedule has them all."""
+        return ()
+
+    def maintain(self, now_ms: int) -> None:
+        """Nothing to do."""
+
+    def log_bytes(self) -> int:
+        """There is no log."""
+        return 0
+
+    def measure_sizes(self) -> None:
+        """There are no files."""
+
+
+def _free(entry: StreamEntry) -> None:
+    """Free the bytes that neither the stream's readers nor its forks may ask for."""
+    assert isinstance(entry.content, TrimmedPieces)  # this engine makes no other
+    entry.content.trim(entry.stream.start, entry.stream.shared)

@@ -1,7 +1,7 @@
-"""Names in order, for listings, without paying for order on every create.
+"""Names in order, for listings, without the cost of sorting on every create.
 
-New names wait in a heap of their own until somebody lists; then they are merged in one pass, which
-costs little because the rest is sorted already.
+New names are collected until the next listing, which merges them in one pass; that costs little, because
+the rest is sorted already.
 """
 
 from bisect import bisect_left, bisect_right

@@ -1,8 +1,8 @@
-"""A decision that is made but not yet final: it waits for a disk, a database or another reader.
+"""A decision that is made but not yet final: it waits for a disk or for another reader.
 
 An engine that can answer at once returns the decision itself; one that cannot returns a `Pending`
-of it. Callers treat both through `when`. This is less than an `asyncio.Future` on purpose: a batch
-of appends becomes durable together, and each of its answers goes out by a plain call.
+of it. Callers treat both with `when`. This is deliberately less than an `asyncio.Future`: a batch of
+appends becomes durable together, and each of its answers goes out by a plain call.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ class Pending(Generic[T]):
         self._on_abandon = on_abandon
 
     def settle(self, value: T) -> None:
-        """Deliver the value to all who wait for it."""
+        """Deliver the value to every callback."""
         step = self._step
         if step is not None:
             self._step = None
@@ -42,14 +42,14 @@ class Pending(Generic[T]):
             callback(value)
 
     def then(self, callback: Callable[[T], None]) -> None:
-        """Call back with the value: now if it is there, otherwise when it arrives."""
+        """Call back with the value, now or when it arrives."""
         if self._settled:
             callback(self._value)
         else:
             self._callbacks += (callback,)
 
     def abandon(self) -> None:
-        """Say that nobody waits any more; what was begun may still happen."""
+        """Drop the callbacks: the caller waits no more. What was begun may still happen."""
         self._callbacks = ()
         self._step = None
         if self._on_abandon is not None:
@@ -68,15 +68,15 @@ Eventually: TypeAlias = T | Pending[T]
 
 
 def when(value: Any, transform: Callable[[Any], U | Pending[U]]) -> U | Pending[U]:
-    """Transform a value that is there or still to come; the result may have to wait in its turn.
+    """Transform a value that is there or still to come; the result may be pending in turn.
 
     From `Eventually[T]` and a function of T to `Eventually[U]`. Checkers cannot find T in a union of
-    unions, so the types are told by the callers.
+    unions, so callers declare the types.
     """
     if not isinstance(value, Pending):
         return transform(value)
     if value._step is None and not value._callbacks and not value._settled:
-        value._step = transform  # nobody has asked for what it is now, so it may become what is wanted
+        value._step = transform  # no other caller has it yet, so it can be transformed in place
         return value
     result: Pending[U] = Pending(value.abandon)
 

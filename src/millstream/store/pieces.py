@@ -14,7 +14,7 @@ from millstream.protocol.retention import Shared
 
 
 class Piece(Protocol):
-    """Bytes, or something that gives them when asked."""
+    """Bytes, or an object that reads them on demand."""
 
     def __len__(self) -> int: ...
 
@@ -22,7 +22,7 @@ class Piece(Protocol):
 
 
 class Pieces:
-    """A growing run of bytes that remembers how it grew."""
+    """A growing run of bytes that keeps its append boundaries."""
 
     __slots__ = ("_ends", "_pieces", "base", "end")
 
@@ -47,7 +47,7 @@ class Pieces:
         return self._ends[index - 1] if index else self.base, self._ends[index]
 
     def count(self, position: int) -> int:
-        """Tell how many pieces end at or before a position."""
+        """Count the pieces that end at or before a position."""
         return bisect_right(self._ends, position)
 
     def fetch(self, start: int, end: int) -> bytes:
@@ -69,7 +69,7 @@ class Pieces:
         return self._pieces[:], self._ends[:]
 
     def drop(self, until: int) -> None:
-        """Forget the pieces before a position, which must be the end of one of them."""
+        """Drop the pieces before a position, which must be the end of one of them."""
         count = bisect_right(self._ends, until)
         del self._ends[:count]
         del self._pieces[:count]
@@ -77,10 +77,10 @@ class Pieces:
 
 
 class TrimmedPieces(Pieces):
-    """All of a stream's pieces, from which the oldest may be taken away.
+    """All of a stream's pieces, of which the oldest can be trimmed.
 
-    While forks share the oldest ones, those behind them are emptied and stay where they are: then every
-    end can still be found.
+    While forks share the oldest ones, trimmed pieces after the shared range are emptied and keep their
+    places, so that every boundary can still be found.
     """
 
     __slots__ = ("_dropped", "_emptied")
@@ -91,11 +91,11 @@ class TrimmedPieces(Pieces):
         self._emptied = 0
 
     def count(self, position: int) -> int:
-        """Tell how many appends end at or before a position, also those that are gone."""
+        """Count the appends that end at or before a position, trimmed ones included."""
         return self._dropped + super().count(position)
 
     def trim(self, start: int, shared: Shared | None) -> None:
-        """Let go of the bytes before a position, but for those that are shared."""
+        """Drop the bytes before a position, except those that forks share."""
         if start <= self.base:
             return
         count = bisect_right(self._ends, start)

@@ -7,7 +7,8 @@ its own:
         /tenants/*=100     a hundred below /tenants/a/, a hundred below /tenants/b/, ...
         /=1000000          a million in all
 
-A stream counts from its creation until its bytes go: one that is deleted and kept for its forks counts.
+A stream counts from its creation until its bytes are removed, so one that is deleted but kept for its
+forks counts.
 """
 
 from collections import Counter
@@ -17,11 +18,11 @@ from millstream.protocol.streams import Create, StreamFull, TooManyStreams, refu
 
 
 class QuotaError(ValueError):
-    """A quota that is written in no way that is understood."""
+    """A quota that cannot be parsed."""
 
 
 class PrefixQuota:
-    """The streams below each path that a prefix stands for, counted."""
+    """Counts the streams below each path that a prefix stands for."""
 
     def __init__(self, prefix: str, limit: int) -> None:
         self._segments = prefix.strip("/").split("/") if prefix.strip("/") else []
@@ -57,7 +58,7 @@ class Quotas:
         self._prefixes = prefixes
 
     def refuse(self, plan: Create) -> StreamFull | TooManyStreams | None:
-        """Refuse a creation that is more than there may be."""
+        """Refuse a creation that would exceed a quota."""
         if full := refuse_growth(0, len(plan.data), self.max_stream_bytes):
             return full
         for quota in self._prefixes:
@@ -73,7 +74,7 @@ class Quotas:
                 quota.counts[above] += 1
 
     def remove(self, name: str) -> None:
-        """Count a stream no more."""
+        """Stop counting a stream."""
         for quota in self._prefixes:
             if (above := quota.path_above(name)) is not None:
                 quota.counts[above] -= 1
@@ -81,7 +82,7 @@ class Quotas:
                     del quota.counts[above]
 
     def recount(self, names: Callable[[str], Iterator[str]]) -> None:
-        """Begin anew, with the names that there are below a prefix."""
+        """Start over, with the names that exist below each prefix."""
         for quota in self._prefixes:
             found = (quota.path_above(name) for name in names(quota.literal))
             quota.counts = Counter(above for above in found if above is not None)

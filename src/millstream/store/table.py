@@ -1,226 +1,166 @@
-"""Streams in a table: the part of an engine that is the same wherever the bytes go.
+"""The table: answers every request of the contract, on streams that its engine finds and makes durable.
 
-A table looks streams up, asks `protocol` what should happen, changes the stream and hands the change
-to its engine, which makes it durable. There are two states of every stream, and both have names:
+A change goes one way, whatever the engine:
 
-        accepted   `kept.stream`                             what the next decision is made on
-        durable    `kept.tail`, `kept.closed`, `kept.start`  what readers and answers may speak of
+        look up     `streams.find`            a stream in memory, or loaded into it
+        decide      a function of `protocol`  pure; a refusal is a value
+        apply       to `entry.stream`         the accepted state: the next decision is made on it
+        record      `journal`                 the engine makes the change durable, then visible
+        answer      when it is                at once in memory, a `Pending` with a log
 
-In memory they move together. On a disk the durable one follows when the change is on it.
+A decision that changes nothing (a duplicate, a refusal) was still made on the accepted state, so it goes
+through `journal.confirm`, which delays it until that state is durable.
+
+The engine is handed in (`engine.py` says what it must do); it is the only part that differs between a
+store in memory and one on a disk.
 """
 
 import copy
-import heapq
-from abc import abstractmethod
-from collections.abc import Iterator
-from typing import Protocol, TypeVar
+from collections.abc import Callable
+from typing import Any
 
-import msgspec
-
-from millstream.protocol import forks, lineage, reads, retention, streams
+from millstream.protocol import forks, parts, reads, retention, streams
 from millstream.protocol.globs import glob_matches
+from millstream.protocol.parts import CommitRequest, StageRequest
 from millstream.protocol.requests import AppendRequest, CreateRequest, ReadRequest
-from millstream.protocol.streams import NotFound, SoftDeleted, Stream
-from millstream.store.base import Appended, Created, Deleted, Head, Missing, Page, Read, Store
-from millstream.store.pending import Eventually
-from millstream.store.pieces import Piece
+from millstream.protocol.streams import NotFound, SoftDeleted, Stream, Unstored
+from millstream.store.base import (
+    Appended,
+    Committed,
+    Created,
+    Deleted,
+    Dropped,
+    FilePart,
+    Head,
+    Listener,
+    Missing,
+    Page,
+    Read,
+    Staged,
+    Store,
+)
+from millstream.store.engine import Engine
+from millstream.store.entries import Ending, StreamEntry
+from millstream.store.measures import Measures, Sizes
+from millstream.store.pending import Eventually, Pending
 from millstream.store.quotas import Quotas
+from millstream.store.schedule import Schedule
 
 _LISTING_STEPS = 10_000  # names looked at for one page, so that a glob that matches little stays quick
-_UNSEEN = -1
-_UNWATCHED = 2**62
-
-D = TypeVar("D")
 
 
-class Content(Protocol):
-    """The bytes of one stream, from its base on."""
+class Table(Store):
+    """A store: decisions on streams, with an engine behind it."""
 
-    def append(self, piece: Piece) -> None:
-        """Add the bytes of one append."""
-        ...
-
-    def bounds(self, position: int) -> tuple[int, int]:
-        """Give the append that holds the byte at `position`, as its start and end."""
-        ...
-
-    def fetch(self, start: int, end: int) -> bytes:
-        """Give the bytes from start to end."""
-        ...
-
-    def count(self, position: int) -> int:
-        """Tell how many appends end at or before a position, also those that are gone."""
-        ...
-
-
-class Kept:
-    """A stream with its content and, for a fork, the stream that keeps what it inherited."""
-
-    __slots__ = (
-        "closed",
-        "content",
-        "logged_deadline_ms",
-        "lsn",
-        "source",
-        "staged",
-        "start",
-        "stream",
-        "tail",
-        "used",
-        "watched_ms",
-    )
-
-    def __init__(self, stream: Stream, source: "Kept | None", content: Content) -> None:
-        self.stream = stream
-        self.source = source
-        self.content = content
-        self.tail = _UNSEEN
-        self.closed = False
-        self.start = stream.start
-        self.lsn = 0
-        self.staged: dict[int, Piece] = {}
-        self.logged_deadline_ms = stream.deadline_ms or 0
-        self.used = True
-        self.watched_ms = _UNWATCHED
-
-    @property
-    def seen(self) -> bool:
-        """Whether readers may know of the stream: its creation is durable."""
-        return self.tail != _UNSEEN
-
-    def drop_staged(self) -> list[int]:
-        """Forget every part, and give their numbers."""
-        numbers = list(self.staged)
-        self.staged.clear()
-        if self.stream.staged is not None:
-            self.stream.staged.clear()
-        return numbers
-
-    def owner(self, position: int) -> "tuple[Kept, int]":
-        """Find who keeps a byte, this stream or an ancestor, and up to where this stream sees it."""
-        owner, ceiling = self, self.stream.tail
-        while position < owner.stream.base and owner.source is not None:
-            ceiling = min(ceiling, owner.stream.base)
-            owner = owner.source
-        return owner, ceiling
-
-    def bounds(self, position: int) -> tuple[int, int]:
-        """Find the append that holds a byte, in this stream or the ancestor that keeps it."""
-        owner, ceiling = self.owner(position)
-        start, end = owner.content.bounds(position)
-        return start, min(end, ceiling)
-
-    def count(self, position: int) -> int:
-        """Tell how many of the stream's own appends end at or before a position."""
-        return self.content.count(position) if position > self.stream.base else 0
-
-    def fetch(self, start: int, end: int) -> bytes:
-        """Read bytes from this stream and the ancestors that keep what it inherited."""
-        if start >= self.stream.base:
-            return self.content.fetch(start, end)
-        chain = [self]
-        while chain[-1].source is not None:
-            chain.append(chain[-1].source)
-        bases = [kept.stream.base for kept in chain]
-        parts = lineage.segments(bases, start, end)
-        return b"".join(chain[part.ancestor].content.fetch(part.start, part.end) for part in parts)
-
-
-class Ending(msgspec.Struct, frozen=True):
-    """All that one deletion changes: what is gone, and the source that stays with one fork less."""
-
-    plan: streams.Delete
-    gone: list[Kept]
-    staying_source: Kept | None
-
-
-class TableStore(Store):
-    """An engine that decides on streams it has at hand."""
-
-    def __init__(self) -> None:
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
         self.quotas = Quotas()
-        self._by_name: dict[str, Kept] = {}
-        self._deadlines: list[tuple[int, int, str]] = []  # names, not streams: it would keep deleted ones
-        self._overfull: dict[int, Kept] = {}
+        self._journal = engine.journal
+        self._adopt_streams()
+        engine.on_recovered = self._adopt_streams
 
-    # -- What an engine adds ---------------------------------------------------------------------
+    def _adopt_streams(self) -> None:
+        """Continue with the streams that the engine has now."""
+        self._streams = self.engine.streams
+        self._by_name = self._streams.by_name
+        self._schedule = Schedule()
+        for entry in self._by_name.values():
+            self._schedule.watch(entry)
+            if entry.staged:
+                self._schedule.watch_parts(entry)
+        self.quotas.recount(self._streams.existing)
 
-    @abstractmethod
-    def _next_id(self) -> int:
-        """Give an id that no stream ever had."""
-
-    @abstractmethod
-    def _new_content(self, stream: Stream) -> Content:
-        """Make the place for a new stream's bytes."""
-
-    @abstractmethod
-    def _lookup(self, name: str) -> Kept | None:
-        """Find a stream, at hand or elsewhere."""
-
-    @abstractmethod
-    def _walk_names(self, prefix: str, after: str) -> Iterator[str]:
-        """Give names in order."""
-
-    @abstractmethod
-    def _commit_create(self, kept: Kept, plan: streams.Create) -> Eventually[Created]:
-        """Make a creation durable, then visible."""
-
-    @abstractmethod
-    def _commit_append(self, kept: Kept, plan: streams.Append, now_ms: int) -> Eventually[Appended]:
-        """Make an append durable, then visible."""
-
-    @abstractmethod
-    def _commit_end(self, kept: Kept, ending: Ending) -> Eventually[Deleted]:
-        """Make a deletion durable."""
-
-    @abstractmethod
-    def _commit_renewal(self, kept: Kept, now_ms: int) -> None:
-        """Take note that a TTL was renewed."""
-
-    @abstractmethod
-    def _commit_trim(self, kept: Kept, change: retention.Trim) -> None:
-        """Make durable that a stream begins later now, then visible; then let go of its bytes."""
-
-    def _release_parts(self, kept: Kept, numbers: list[int]) -> None:
-        """Take note that the bytes of parts are no longer needed as such."""
-
-    def _once_durable(self, kept: Kept, decision: D) -> Eventually[D]:
-        """Hold a decision back until all that it was made on is durable."""
-        return decision
-
-    # -- The contract ----------------------------------------------------------------------------
+    # -- Changes ---------------------------------------------------------------------------------
 
     def create(self, name: str, request: CreateRequest, now_ms: int) -> Eventually[Created]:
         """Create a stream or a fork, or say what is in the way."""
-        if not isinstance(self._find(name, now_ms), NotFound):
-            kept = self._by_name[name]
-            decision = streams.plan_existing(kept.stream, request)
-            if isinstance(decision, streams.Exists):
-                decision = streams.Exists(copy.copy(kept.stream))
-            return self._once_durable(kept, decision)
-        if request.forked_from is None:
-            plan = streams.plan_create(self._next_id(), name, request, now_ms, self.usual_retention)
-            return self._keep(plan, None)
-        return self._fork(name, request, request.forked_from, now_ms)
+        if self._journal.refusal is not None:
+            return self._journal.refusal
+        plan = self._plan_create(name, request, now_ms)
+        if not isinstance(plan, streams.Create):
+            return self._journal.confirm(plan)
+        fork = plan.stream.fork
+        source = self._by_name[fork.source_name] if fork is not None else None
+        stream = copy.copy(plan.stream)  # the plan is the answer; the stream will change
+        entry = StreamEntry(stream, source, self._streams.new_content(stream))
+        if plan.data:
+            entry.content.append(plan.data)
+        if source is not None:
+            source.stream.fork_count += 1
+            forks.share(source.stream, stream.base)
+        self.quotas.add(name)
+        self._schedule.watch(entry)
+        return self._journal.create(entry, plan)
 
     def append(self, name: str, request: AppendRequest, now_ms: int) -> Eventually[Appended]:
         """Append, close, or both."""
-        kept = self._find(name, now_ms)
-        if not isinstance(kept, Kept):
-            return kept
-        plan = streams.plan_append(kept.stream, request, self.quotas.max_stream_bytes)
-        if isinstance(plan, streams.Append):
-            if plan.data:
-                kept.content.append(plan.data)
-            streams.apply_append(kept.stream, plan, now_ms)
-            if plan.closes:
-                self._drop_staged(kept)
-            if kept.stream.retention:
-                self._watch(kept)
-            return self._commit_append(kept, plan, now_ms)
-        if streams.renews_ttl(plan):
-            self._renew(kept, now_ms)
-        return self._once_durable(kept, plan)
+        entry = self._find_for_change(name, now_ms)
+        if not isinstance(entry, StreamEntry):
+            return entry
+        plan = streams.plan_append(entry.stream, request, self.quotas.max_stream_bytes)
+        if not isinstance(plan, streams.Append):
+            if streams.renews_ttl(plan):
+                self._renew(entry, now_ms)
+            return self._journal.confirm(plan)
+        if plan.data:
+            entry.content.append(plan.data)
+        streams.apply_append(entry.stream, plan, now_ms)
+        if plan.closes:
+            self._drop_all_parts(entry)
+        if entry.stream.retention:
+            self._schedule.watch(entry)
+        return self._journal.append(entry, plan, now_ms)
+
+    def delete(self, name: str, now_ms: int) -> Eventually[Deleted]:
+        """Delete a stream; its bytes stay while forks need them."""
+        entry = self._find_for_change(name, now_ms)
+        return self._end(entry) if isinstance(entry, StreamEntry) else entry
+
+    def stage(
+        self, name: str, request: StageRequest, max_staged_bytes: int, now_ms: int
+    ) -> Eventually[Staged]:
+        """Store a part, invisibly."""
+        entry = self._find_for_change(name, now_ms)
+        if not isinstance(entry, StreamEntry):
+            return entry
+        self._expire_parts(entry, now_ms)
+        staged = entry.staged
+        plan = parts.plan_stage(entry.stream, request, max_staged_bytes, lambda number: staged[number][:])
+        if not isinstance(plan, parts.Stage):
+            if isinstance(plan, parts.AlreadyStaged):
+                self._renew(entry, now_ms)
+            return self._journal.confirm(plan)
+        entry.stage(plan, now_ms)
+        self._schedule.watch_parts(entry)
+        return self._journal.stage(entry, plan, now_ms)
+
+    def commit(self, name: str, request: CommitRequest, now_ms: int) -> Eventually[Committed]:
+        """Append parts, in one atomic change."""
+        entry = self._find_for_change(name, now_ms)
+        if not isinstance(entry, StreamEntry):
+            return entry
+        self._expire_parts(entry, now_ms)
+        plan = parts.plan_commit(entry.stream, request, self.quotas.max_stream_bytes)
+        if not isinstance(plan, parts.Commit):
+            if streams.renews_ttl(plan):
+                self._renew(entry, now_ms)
+            return self._journal.confirm(plan)
+        self._journal.release_parts(entry, entry.commit(plan, now_ms))
+        if entry.stream.retention:
+            self._schedule.watch(entry)
+        return self._journal.commit(entry, plan, now_ms)
+
+    def drop_part(self, name: str, id: str, now_ms: int) -> Eventually[Dropped]:
+        """Drop a part; one that is not there counts as dropped."""
+        entry = self._find_for_change(name, now_ms)
+        if not isinstance(entry, StreamEntry):
+            return entry
+        staged = entry.stream.staged
+        if staged is None or id not in staged.parts:
+            return self._journal.confirm(parts.Drop([]))
+        return self._drop_parts(entry, [id])
+
+    # -- Reads -----------------------------------------------------------------------------------
 
     def read(
         self,
@@ -231,22 +171,17 @@ class TableStore(Store):
         *,
         peek: bool = False,
         held_bytes: int | None = None,
-    ) -> Read:
-        """Read a chunk and renew the stream's TTL; a peek does neither, it only measures the chunk.
-
-        A chunk longer than `held_bytes` comes without its data, for who then fetches it in pieces.
-        """
-        kept = self._find(name, now_ms)
-        if not isinstance(kept, Kept):
-            return kept
-        if not kept.seen:
-            return NotFound(name)
-        stream = kept.stream
-        span = reads.plan_read(request, stream.kind, kept.start, kept.tail, max_bytes, kept)
+    ) -> Eventually[Read]:
+        """Read a chunk and renew the stream's TTL, as the contract says."""
+        entry = self._find_visible(name, now_ms)
+        if not isinstance(entry, StreamEntry):
+            return self._journal.confirm_missing(name, entry)
+        stream = entry.stream
+        span = reads.plan_read(request, stream.kind, entry.start, entry.tail, max_bytes, entry)
         if not isinstance(span, reads.Span):
             return span
         if not peek:
-            self._renew(kept, now_ms)
+            self._renew(entry, now_ms)
         is_held = not peek and (held_bytes is None or span.end - span.start <= held_bytes)
         return reads.Chunk(
             stream.id,
@@ -255,175 +190,250 @@ class TableStore(Store):
             stream.lifetime,
             span.start,
             span.end,
-            kept.fetch(span.start, span.end) if is_held else b"",
-            span.end == kept.tail,
-            kept.closed,
+            entry.fetch(span.start, span.end) if is_held else b"",
+            span.end == entry.tail,
+            entry.closed,
         )
 
     def fetch(self, name: str, stream_id: int, start: int, end: int) -> bytes | None:
         """Give bytes that a read has promised; None when the stream has lost them since."""
-        kept = self._holder(name, stream_id, start)
-        return kept.fetch(start, end) if kept is not None else None
+        entry = self._find_promised(name, stream_id, start)
+        return entry.fetch(start, end) if entry is not None else None
 
-    def head(self, name: str, now_ms: int) -> Head:
+    def locate(self, name: str, stream_id: int, start: int, end: int) -> FilePart | None:
+        """Give the place of the first of these bytes; None when they are not in a file."""
+        entry = self._find_promised(name, stream_id, start)
+        if entry is None:
+            return None
+        owner, ceiling = entry.owner(start)
+        return self._streams.locate(owner, start, min(end, ceiling))
+
+    def head(self, name: str, now_ms: int) -> Eventually[Head]:
         """Describe a stream without renewing its TTL."""
-        kept = self._find(name, now_ms)
-        if not isinstance(kept, Kept):
-            return kept
-        return _as_seen(kept) if kept.seen else NotFound(name)
-
-    def delete(self, name: str, now_ms: int) -> Eventually[Deleted]:
-        """Delete a stream; its bytes stay while forks need them."""
-        kept = self._find(name, now_ms)
-        return self._end(kept) if isinstance(kept, Kept) else kept
+        entry = self._find_visible(name, now_ms)
+        if not isinstance(entry, StreamEntry):
+            return self._journal.confirm_missing(name, entry)
+        return entry.as_visible()
 
     def listing(self, prefix: str, glob: str | None, after: str, limit: int, now_ms: int) -> Page:
         """List streams in the order of their names, beginning after a name."""
         found: list[Stream] = []
-        for steps, name in enumerate(self._walk_names(prefix, after)):
+        for steps, name in enumerate(self._streams.walk(prefix, after)):
             if len(found) == limit or steps == _LISTING_STEPS:
                 return Page(found, after)
             after = name
             if glob and not glob_matches(glob, name):
                 continue
-            kept = self._lookup(name)
-            if kept is None or not kept.seen or kept.stream.soft_deleted or kept.stream.expired(now_ms):
+            entry = self._streams.find(name)
+            if entry is None or not entry.is_visible:
                 continue
-            found.append(_as_seen(kept))
+            if not entry.stream.soft_deleted and not entry.stream.expired(now_ms):
+                found.append(entry.as_visible())
         return Page(found, None)
 
+    # -- Now and then ----------------------------------------------------------------------------
+
     def expire(self, now_ms: int) -> None:
-        """End the streams whose time is over, and let go of what streams need not keep."""
-        while self._deadlines and self._deadlines[0][0] <= now_ms:
-            due_ms, id, name = heapq.heappop(self._deadlines)
-            kept = self._by_name.get(name)
-            if kept is None or kept.stream.id != id or kept.stream.soft_deleted:
-                continue
-            if kept.watched_ms != due_ms:  # an earlier time was watched since, and another after it
-                continue
-            kept.watched_ms = _UNWATCHED
-            if kept.stream.expired(now_ms):
-                self._end(kept)
-            else:  # it was renewed since, or is to be trimmed
-                self._trim(kept, now_ms)
-                self._watch(kept)
-        overfull, self._overfull = self._overfull, {}
-        for kept in overfull.values():
-            if self._by_name.get(kept.stream.name) is kept:
-                self._trim(kept, now_ms)
+        """End the streams whose time is over, trim others, and let the engine do what is due."""
+        if self._journal.refusal is None:
+            for name in self.engine.due(now_ms):
+                found = self._find(name, now_ms)
+                if isinstance(found, StreamEntry):  # it was renewed since, or is to be trimmed
+                    self._schedule.watch(found)
+            for entry in self._schedule.due(self._by_name, now_ms):
+                if entry.stream.expired(now_ms):
+                    self._end(entry)
+                else:
+                    self._trim(entry, now_ms)
+                    self._schedule.watch(entry)
+            for entry in self._schedule.overfull(self._by_name):
+                self._trim(entry, now_ms)
+            for entry in self._schedule.due_parts(now_ms):
+                self._expire_parts(entry, now_ms)
+        self.engine.maintain(now_ms)
+        self._schedule.prune(self._by_name)
 
-    # -- How -------------------------------------------------------------------------------------
+    # -- Looking up ------------------------------------------------------------------------------
 
-    def _holder(self, name: str, stream_id: int, start: int) -> Kept | None:
-        """Find the stream that has promised bytes, if it still has them."""
-        kept = self._lookup(name)
-        if kept is None or kept.stream.id != stream_id or kept.stream.soft_deleted or start < kept.start:
-            return None
-        return kept
-
-    def _find(self, name: str, now_ms: int) -> Kept | Missing:
-        kept = self._lookup(name)
-        if kept is None:
+    def _find(self, name: str, now_ms: int) -> StreamEntry | Missing:
+        """Find a stream, and end it if its time is over."""
+        entry = self._by_name.get(name) or self._streams.find(name)  # most are in memory: a call less
+        if entry is None:
             return NotFound(name)
-        stream = kept.stream
+        entry.used = True
+        stream = entry.stream
         if stream.deadline_ms is not None and stream.expired(now_ms) and not stream.soft_deleted:
-            self._end(kept)
+            self._end(entry)
             return SoftDeleted(name) if stream.soft_deleted else NotFound(name)
-        return SoftDeleted(name) if stream.soft_deleted else kept
+        return SoftDeleted(name) if stream.soft_deleted else entry
 
-    def _renew(self, kept: Kept, now_ms: int) -> None:
-        if kept.stream.lifetime.is_sliding:
-            kept.stream.renew(now_ms)
-            self._commit_renewal(kept, now_ms)
+    def _find_for_change(self, name: str, now_ms: int) -> StreamEntry | Missing | Unstored | Pending[Any]:
+        """Find a stream to change, unless changes are refused."""
+        if self._journal.refusal is not None:
+            return self._journal.refusal
+        found = self._find(name, now_ms)
+        return found if isinstance(found, StreamEntry) else self._journal.confirm(found)
 
-    def _fork(self, name: str, request: CreateRequest, source_name: str, now_ms: int) -> Eventually[Created]:
+    def _find_visible(self, name: str, now_ms: int) -> StreamEntry | Missing:
+        """Find a stream to read: one whose creation is durable."""
+        found = self._find(name, now_ms)
+        if isinstance(found, StreamEntry) and not found.is_visible:
+            return NotFound(name)
+        return found
+
+    def _find_promised(self, name: str, stream_id: int, start: int) -> StreamEntry | None:
+        """Find the stream that has promised bytes, if it still has them."""
+        entry = self._streams.find(name)
+        if entry is None or entry.stream.id != stream_id or entry.stream.soft_deleted or start < entry.start:
+            return None
+        entry.used = True
+        return entry
+
+    # -- Steps of a change -----------------------------------------------------------------------
+
+    def _plan_create(
+        self, name: str, request: CreateRequest, now_ms: int
+    ) -> streams.CreatePlan | forks.ForkRefusal:
+        if not isinstance(self._find(name, now_ms), NotFound):
+            existing = self._by_name[name].stream
+            decision = streams.plan_existing(existing, request)
+            return streams.Exists(copy.copy(existing)) if isinstance(decision, streams.Exists) else decision
+        if request.forked_from is None:
+            id = self._streams.next_id()
+            plan = streams.plan_create(id, name, request, now_ms, self.usual_retention)
+            return self.quotas.refuse(plan) or plan
+        fork = self._plan_fork(name, request, request.forked_from, now_ms)
+        return (self.quotas.refuse(fork) or fork) if isinstance(fork, streams.Create) else fork
+
+    def _plan_fork(
+        self, name: str, request: CreateRequest, source_name: str, now_ms: int
+    ) -> streams.Create | streams.TypeMismatch | forks.ForkRefusal:
         if isinstance(self._find(source_name, now_ms), NotFound):
             return forks.SourceNotFound(source_name)
-        source = self._by_name[source_name]
-        anchor = forks.fork_anchor(source.stream, request, earliest=source.stream.start, appends=source)
+        entry = self._by_name[source_name]
+        source = entry.stream
+        anchor = forks.fork_anchor(source, request, earliest=source.start, appends=entry)
         if not isinstance(anchor, int):
             return anchor
         following = b""
-        if request.fork_sub_offset and anchor < source.stream.tail:
-            following = source.fetch(anchor, source.bounds(anchor)[1])
-        base = forks.fork_base(source.stream.kind, anchor, request.fork_sub_offset, following)
+        if request.fork_sub_offset and anchor < source.tail:
+            following = entry.fetch(anchor, entry.bounds(anchor)[1])
+        base = forks.fork_base(source.kind, anchor, request.fork_sub_offset, following)
         if not isinstance(base, int):
             return base
-        plan = forks.plan_fork(self._next_id(), name, source.stream, anchor, base, request, now_ms)
-        return self._keep(plan, source)
+        return forks.plan_fork(self._streams.next_id(), name, source, anchor, base, request, now_ms)
 
-    def _keep(self, plan: streams.Create, source: Kept | None) -> Eventually[Created]:
-        refusal = self.quotas.refuse(plan)
-        if refusal is not None:
-            return refusal
-        self.quotas.add(plan.stream.name)
-        stream = copy.copy(plan.stream)  # the plan says what was created; the stream will change
-        kept = Kept(stream, source, self._new_content(stream))
-        if plan.data:
-            kept.content.append(plan.data)
-        if source is not None:
-            source.stream.fork_count += 1
-            forks.share(source.stream, stream.base)
-        self._by_name[stream.name] = kept
-        self._watch(kept)
-        return self._commit_create(kept, plan)
+    def _renew(self, entry: StreamEntry, now_ms: int) -> None:
+        if entry.stream.lifetime.is_sliding:
+            entry.stream.renew(now_ms)
+            self._journal.renew(entry)
 
-    def _watch(self, kept: Kept) -> None:
-        """See to it that a stream is looked at when it is due."""
-        stream = kept.stream
-        due_ms = stream.due_ms
-        if due_ms is not None and due_ms < kept.watched_ms:
-            kept.watched_ms = due_ms
-            heapq.heappush(self._deadlines, (due_ms, stream.id, stream.name))
-        if retention.is_overfull(stream.retention, stream.start, stream.tail):
-            self._overfull[stream.id] = kept
-
-    def _trim(self, kept: Kept, now_ms: int) -> None:
-        change = retention.plan_trim(kept.stream, now_ms, kept)
+    def _trim(self, entry: StreamEntry, now_ms: int) -> None:
+        change = retention.plan_trim(entry.stream, now_ms, entry)
         if change is not None:
-            retention.apply_trim(kept.stream, change)
-            self._commit_trim(kept, change)
+            retention.apply_trim(entry.stream, change)
+            self._journal.trim(entry, change)
 
-    def _end(self, kept: Kept) -> Eventually[Deleted]:
-        plan = streams.plan_delete(kept.stream)
+    def _end(self, entry: StreamEntry) -> Eventually[Deleted]:
+        # An expired stream that is met while changes are refused ends later; readers see no difference.
+        if self._journal.refusal is not None:
+            return self._journal.refusal
+        plan = streams.plan_delete(entry.stream)
         if not isinstance(plan, streams.Delete):
-            return plan
-        self._drop_staged(kept)
-        gone: list[Kept] = []
-        source = None
+            return self._journal.confirm(plan)
+        self._drop_all_parts(entry)
         if plan.soft:
-            kept.stream.soft_deleted = True
-        else:
-            gone, source = self._forget(kept)
-        return self._commit_end(kept, Ending(plan, gone, source))
+            entry.stream.soft_deleted = True
+            return self._journal.end(entry, Ending(plan, [], None))
+        removed, source = _release_sources(entry)
+        for gone in removed:
+            self.quotas.remove(gone.stream.name)
+        return self._journal.end(entry, Ending(plan, removed, source))
 
-    def _drop_staged(self, kept: Kept) -> None:
-        """Forget the parts of a stream that takes no more."""
-        if kept.staged:
-            self._release_parts(kept, kept.drop_staged())
+    def _expire_parts(self, entry: StreamEntry, now_ms: int) -> None:
+        if entry.staged and entry.stream.staged is not None:
+            ids = entry.stream.staged.expired(now_ms)
+            if ids:
+                self._drop_parts(entry, ids)
 
-    def _forget(self, kept: Kept) -> tuple[list[Kept], Kept | None]:
-        """Drop a stream and each ancestor that was only kept for it; give them and the one that stays."""
-        gone: list[Kept] = []
-        doomed: Kept | None = kept
-        while doomed is not None:
-            gone.append(doomed)
-            del self._by_name[doomed.stream.name]
-            self.quotas.remove(doomed.stream.name)
-            source = doomed.source
-            if source is None:
-                return gone, None
-            source.stream.fork_count -= 1
-            forks.unshare(source.stream)
-            if not forks.releases_source(source.stream):
-                return gone, source
-            doomed = source
-        return gone, None
+    def _drop_parts(self, entry: StreamEntry, ids: list[str]) -> Eventually[Dropped]:
+        self._journal.release_parts(entry, entry.drop_parts(ids))
+        return self._journal.drop_parts(entry, parts.Drop(ids))
+
+    def _drop_all_parts(self, entry: StreamEntry) -> None:
+        """Drop the parts of a stream that can no longer be appended to."""
+        if entry.staged:
+            self._journal.release_parts(entry, entry.drop_all_parts())
+
+    # -- Passed on to the engine -----------------------------------------------------------------
+
+    @property
+    def listener(self) -> Listener:
+        """Called with the name of a stream after every change that a waiting reader must see."""
+        return self._journal.listener
+
+    @listener.setter
+    def listener(self, listener: Listener) -> None:
+        self._journal.listener = listener
+
+    @property
+    def on_failure(self) -> Callable[[str], None]:
+        """Called when the engine can promise nothing any more; its server should stop."""
+        return self.engine.on_failure
+
+    @on_failure.setter
+    def on_failure(self, call: Callable[[str], None]) -> None:
+        self.engine.on_failure = call
+
+    @property
+    def unsynced_changes(self) -> int:
+        """How many changes are accepted and not yet durable."""
+        return self._journal.unsynced_changes
+
+    @property
+    def unsynced_bytes(self) -> int:
+        """How many bytes they have."""
+        return self._journal.unsynced_bytes
+
+    @property
+    def synced_bytes(self) -> int:
+        """How many bytes have become durable since the start."""
+        return self._journal.synced_bytes
+
+    @property
+    def failure(self) -> str | None:
+        """Why the engine accepts no changes, if it does not."""
+        return self.engine.failure
+
+    @property
+    def measures(self) -> Measures | None:
+        """Measurements of the disk; None where there is none."""
+        return self.engine.measures
+
+    async def open(self) -> None:
+        """Open the engine."""
+        await self.engine.open()
+
+    async def close(self) -> None:
+        """Close the engine."""
+        await self.engine.close()
+
+    def log_bytes(self) -> int:
+        """Give the size of the log that a start would read."""
+        return self.engine.log_bytes()
+
+    def measure_sizes(self) -> Sizes | None:
+        """Measure how much room the data takes."""
+        return self.engine.measure_sizes()
 
 
-def _as_seen(kept: Kept) -> Stream:
-    """Show a stream as far as it is durable."""
-    stream = kept.stream
-    if stream.tail == kept.tail and stream.closed == kept.closed and stream.start == kept.start:
-        return stream
-    return msgspec.structs.replace(stream, tail=kept.tail, closed=kept.closed, start=kept.start)
+def _release_sources(entry: StreamEntry) -> tuple[list[StreamEntry], StreamEntry | None]:
+    """Give what a deletion removes, the entry and each ancestor kept only for it, and the one that stays."""
+    removed = [entry]
+    while (source := removed[-1].source) is not None:
+        source.stream.fork_count -= 1
+        forks.unshare(source.stream)
+        if not forks.releases_source(source.stream):
+            return removed, source
+        removed.append(source)
+    return removed, None

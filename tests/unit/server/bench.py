@@ -13,7 +13,7 @@ from millstream.server.request import Answer, Request
 from millstream.server.routes import Routes
 from millstream.server.settings import Settings
 from millstream.store.base import Store
-from millstream.store.memory import MemoryStore
+from millstream.store.memory import memory_store
 from millstream.store.pending import Pending
 
 NEW_YEAR_2030_MS = 1_893_456_000_000
@@ -50,7 +50,7 @@ class Bench:
     def __init__(self, store: Store | None = None, **settings: Any) -> None:
         self.now_ms = NEW_YEAR_2030_MS
         chosen = Settings(store="memory", **settings)
-        self.routes = Routes(store or MemoryStore(), chosen, open_auth(chosen), lambda: self.now_ms)
+        self.routes = Routes(store or memory_store(), chosen, open_auth(chosen), lambda: self.now_ms)
         self.live = self.routes.live
 
     def ask(self, method: str, target: str, body: bytes = b"", **headers: str) -> Answer:

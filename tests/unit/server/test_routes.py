@@ -10,7 +10,8 @@ from millstream.protocol import caching
 from millstream.protocol.http import Reply
 from millstream.protocol.offsets import format_offset
 from millstream.server.request import Request
-from millstream.store.memory import MemoryStore
+from millstream.store.memory import MemoryEngine
+from millstream.store.table import Table
 from unit.server.bench import Bench, code, header
 
 
@@ -213,12 +214,12 @@ def test_a_malformed_listing_is_refused(query: str) -> None:
 def test_a_failure_of_ours_is_an_answer_without_details(caplog: pytest.LogCaptureFixture) -> None:
     """H2."""
 
-    class BrokenStore(MemoryStore):
+    class BrokenStore(Table):
         def head(self, name: str, now_ms: int) -> None:  # type: ignore[override]  # it is broken
             raise ZeroDivisionError("secret")
 
     with caplog.at_level(logging.CRITICAL, "millstream"):
-        reply = Bench(BrokenStore()).reply("HEAD", "/s")
+        reply = Bench(BrokenStore(MemoryEngine())).reply("HEAD", "/s")
     assert (reply.status, code(reply)) == (500, "INTERNAL_ERROR")
     assert b"secret" not in reply.body
 

@@ -69,7 +69,7 @@ class EngineMetrics:
             (
                 "millstream_durable_lag_records",
                 "Changes that are accepted and not durable yet.",
-                self._store.undurable,
+                self._store.unsynced_changes,
             ),
             (
                 "millstream_durable_lag_seconds",

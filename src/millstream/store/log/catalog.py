@@ -1,7 +1,7 @@
-"""The catalog: what is known of every stream, as of the last checkpoint, in SQLite.
+"""The catalog: the state of every stream as of the last checkpoint, in SQLite.
 
-It is written only by checkpoints, each in one transaction with the log position that it stands for;
-so it is always a whole state of the past, and the log has the rest.
+Only checkpoints write it, each in one transaction with the log position that it stands for. So it is
+always a complete state of the past, and the log has the rest.
 """
 
 import contextlib
@@ -49,14 +49,14 @@ class Row(msgspec.Struct, frozen=True):
 
 
 class Due(msgspec.Struct, frozen=True):
-    """A stream whose time was over; also the place to go on looking from."""
+    """A stream that was due; also the place to continue from."""
 
     deadline_ms: int
     stream_id: int
     name: str
 
 
-NOBODY = Due(-1, -1, "")
+BEGINNING = Due(-1, -1, "")
 
 
 class Catalog:
@@ -73,7 +73,7 @@ class Catalog:
         try:
             self._writer.execute("pragma wal_checkpoint(truncate)")
         except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode != sqlite3.SQLITE_FULL:  # then it stays where it is, and can be read
+            if error.sqlite_errorcode != sqlite3.SQLITE_FULL:  # then it stays in the WAL, and can be read
                 raise
         # Checkpoints write from another thread; look-ups must not wait for them nor see half of one.
         self._reader = _connect(path) if path != ":memory:" else self._writer
@@ -87,7 +87,7 @@ class Catalog:
         return self._one(f"{_ROW} where id = ?", stream_id)
 
     def due(self, now_ms: int, after: Due, limit: int) -> list[Due]:
-        """Find streams whose time was over, as far as the catalog knows, in order."""
+        """Find streams that are due as of the last checkpoint, in order."""
         query = (
             "select deadline_ms, id, name from streams where (deadline_ms, id) > (?, ?) and deadline_ms <= ?"
             " order by deadline_ms, id limit ?"
@@ -114,7 +114,7 @@ class Catalog:
             yield Row(*row)
 
     def fact(self, name: str) -> int:
-        """Give a number that was kept; 0 when there is none."""
+        """Give a stored number; 0 when there is none."""
         row = self._reader.execute("select value from facts where name = ?", (name,)).fetchone()
         return row[0] if row is not None else 0
 
@@ -132,7 +132,7 @@ class Catalog:
         return found if found != ["ok"] else []
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._reader.close()
         self._writer.close()
 

@@ -1,11 +1,11 @@
-"""The only door to the disk: what the engine asks of a file system, and nothing more.
+"""The only way to the disk: what the engine needs of a file system, and nothing more.
 
-Everything that must survive a power cut goes through here, so that a simulated disk can stand behind
-the same door, lose what was not synced, and show that nothing acknowledged was among it.
+Everything that must survive a power cut goes through here, so that a simulated disk can take its place,
+lose what was not synced, and show that nothing acknowledged was lost.
 
-Two kinds of failure are told apart. A plain `OSError` says that a call did not do what it was asked,
-and nothing more. A `SyncError` says that what is on the disk is unknown from now on: after a failed
-sync the page cache no longer tells, so nothing may be tried again and nothing more be promised.
+There are two kinds of failure. A plain `OSError` means that a call did not do what it should, and nothing
+else. A `SyncError` means that what is on the disk is unknown from now on: after a failed sync the page
+cache cannot be trusted, so nothing may be tried again and nothing more be promised.
 """
 
 import contextlib
@@ -46,15 +46,15 @@ class File(Protocol):
         ...
 
     def size(self) -> int:
-        """Tell how long the file is."""
+        """Give the size of the file."""
         ...
 
     def descriptor(self) -> int | None:
-        """Give the operating system's name for it, if it knows the file."""
+        """Give the file's descriptor, if it has one."""
         ...
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         ...
 
 
@@ -116,7 +116,7 @@ class RealFile:
         return os.pread(self._descriptor, size, position)
 
     def sync(self) -> None:
-        """Make what was written survive a power cut, unless that was waived."""
+        """Make what was written survive a power cut, unless the disk is not durable."""
         if self._durable:
             try:
                 _fdatasync(self._descriptor)
@@ -128,15 +128,15 @@ class RealFile:
         os.ftruncate(self._descriptor, size)
 
     def size(self) -> int:
-        """Tell how long the file is."""
+        """Give the size of the file."""
         return os.fstat(self._descriptor).st_size
 
     def descriptor(self) -> int:
-        """Give the operating system's name for it."""
+        """Give the file's descriptor."""
         return self._descriptor
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         os.close(self._descriptor)
 
 
@@ -188,29 +188,29 @@ class RealDisk:
             sync_path(self.folder / name)
 
     def sync_all(self) -> bool:
-        """Sync the whole file system, where it tells whether that worked (Linux 5.8 and newer)."""
+        """Sync the whole file system, where errors are reported (Linux 5.8 and newer)."""
         if not self._durable:
             return True
         syncfs = getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None)
-        if syncfs is None or not _SYNCFS_TELLS:
+        if syncfs is None or not _SYNCFS_REPORTS:
             return False
         if syncfs(self._root) != 0:
             raise SyncError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
         return True
 
     def close(self) -> None:
-        """Let go of the folder."""
+        """Close the folder."""
         os.close(self._root)
 
 
 def is_full(error: BaseException) -> bool:
-    """Tell whether a call failed for want of room, and did nothing worse."""
+    """Tell whether a call failed because the disk is full, and for no worse reason."""
     return isinstance(error, OSError) and error.errno in _FULL and not isinstance(error, SyncError)
 
 
 @contextlib.contextmanager
 def nonfatal_when_full() -> Iterator[None]:
-    """Go on when there is no room."""
+    """Ignore that there is no room."""
     try:
         yield
     except OSError as error:
@@ -229,10 +229,10 @@ def sync_path(folder: Path) -> None:
         os.close(descriptor)
 
 
-def _syncfs_tells() -> bool:
+def _syncfs_reports() -> bool:
     system = os.uname()
     version = re.match(r"(\d+)\.(\d+)", system.release)
     return system.sysname == "Linux" and version is not None and (int(version[1]), int(version[2])) >= (5, 8)
 
 
-_SYNCFS_TELLS = _syncfs_tells()
+_SYNCFS_REPORTS = _syncfs_reports()

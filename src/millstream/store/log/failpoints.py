@@ -2,7 +2,7 @@
 
         MILLSTREAM_FAILPOINT=log.written:3      SIGKILL when `log.written` is reached for the third time
 
-The variable is looked at once. When it is not set, `reach` does nothing.
+The variable is read once. When it is not set, `reach` does nothing.
 """
 
 import os
@@ -10,12 +10,12 @@ import signal
 
 NAMES = (
     "log.written",  # a frame is in the page cache, not on the disk
-    "log.synced",  # it is on the disk, nobody was told
+    "log.synced",  # it is on the disk, nothing was reported
     "segment.prepared",  # the header of a new segment is on the disk, its name is not
     "segment.renamed",  # the name may be or not
     "segment.begun",  # the name is on the disk
     "checkpoint.written",  # stream files and parts are on the disk, files of the gone are still there
-    "checkpoint.trimmed",  # files of what streams have let go of are removed, which may be on the disk or not
+    "checkpoint.trimmed",  # files of what was trimmed are removed, which may be on the disk or not
     "checkpoint.removed",  # all of them are removed; the catalog is the old one
     "checkpoint.committed",  # the catalog is the new one, the log is not cut
     "checkpoint.cleaned",  # files of former parts are gone, which may be on the disk or not

@@ -1,4 +1,4 @@
-"""Opening a data folder: lock it, find its parts, and put the engine together on this machine."""
+"""Opening a data folder: lock it, find what is in it, and put the engine together on this machine."""
 
 import asyncio
 import contextlib
@@ -6,20 +6,19 @@ import fcntl
 import os
 import sqlite3
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 from millstream.store.base import StoreError
 from millstream.store.log import sizes
 from millstream.store.log.catalog import Catalog
 from millstream.store.log.disk import RealDisk, sync_path
-from millstream.store.log.engine import LogStore
-from millstream.store.log.guard import Guard
+from millstream.store.log.engine import LogEngine
+from millstream.store.log.guard import Guard, remove_leftovers
 from millstream.store.log.runtime import Runtime
-from millstream.store.log.tools.backup_links import remove_leftovers
 from millstream.store.log.wal.commit import CommitThread, Outcome
-from millstream.store.log.wal.company import Company
 from millstream.store.log.wal.segments import DamagedError, Log
-from millstream.store.measures import Sizes
+from millstream.store.table import Table
 
 CATALOG = "catalog.db"
 LOCK = "LOCK"
@@ -30,68 +29,33 @@ class CannotOpenError(StoreError):
     """A data folder cannot be used; the message says why. Nothing in it was changed or deleted."""
 
 
-class FolderStore(LogStore):
-    """The durable engine on a folder of this machine."""
-
-    def __init__(self, folder: Path, *, durable: bool = True, segment_bytes: int = SEGMENT_BYTES) -> None:
-        with explained(folder), contextlib.ExitStack() as undo:
-            _make(folder, durable=durable)
-            self._lock = lock(folder)
-            undo.callback(os.close, self._lock)
-            self._real_disk = disk = RealDisk(folder, durable=durable)
-            undo.callback(disk.close)
-            self._checkpoint_guard = Guard(folder)
-            undo.callback(self._checkpoint_guard.close)
-            remove_leftovers(folder, self._checkpoint_guard)
-            catalog = Catalog(folder / CATALOG)
-            disk.sync_folder(".")
-            undo.pop_all()
-        self._folder = folder
-        log = Log(disk, segment_bytes, fills=durable)
-        runtime = Runtime(self._start_commit_thread, _in_executor, self._checkpoint_guard)
-        super().__init__(disk, catalog, log, runtime)
-
-    async def open(self) -> None:
-        """Recover what was kept, and begin to commit."""
-        try:
-            with explained(self._folder):
-                await super().open()
-        except CannotOpenError:
-            self._log.close()
-            self._files.close()
-            self._catalog.close()
-            self._let_go()
-            raise
-
-    async def close(self) -> None:
-        """Finish, and let another process have the folder."""
-        try:
-            await super().close()
-        finally:
-            self._let_go()
-
-    def log_bytes(self) -> int:
-        """How large the log is that a start would read."""
-        return sizes.log_bytes(self._folder)
-
-    def measure_sizes(self) -> Sizes:
-        """Look how much room the folder takes."""
-        return sizes.measure(self._folder)
-
-    def _start_commit_thread(self, log: Log, report: Callable[[Outcome], None]) -> CommitThread:
-        turns = LoopTurns(asyncio.get_running_loop())
-        company = Company(lambda: self.count_reads())  # which the server sets after the store is open
-        return CommitThread(log, report, turns, company)
-
-    def _let_go(self) -> None:
-        self._real_disk.close()
-        self._checkpoint_guard.close()
-        os.close(self._lock)
+def folder_store(folder: Path, *, durable: bool = True, segment_bytes: int = SEGMENT_BYTES) -> Table:
+    """Make a store on a folder of this machine, and lock the folder until the store is closed."""
+    with explained(folder), contextlib.ExitStack() as undo:
+        _make(folder, durable=durable)
+        undo.callback(os.close, lock(folder))
+        disk = RealDisk(folder, durable=durable)
+        undo.callback(disk.close)
+        guard = Guard(folder)
+        undo.callback(guard.close)
+        remove_leftovers(folder, guard)
+        catalog = Catalog(folder / CATALOG)
+        disk.sync_folder(".")
+        runtime = Runtime(
+            start_committer=_start_commit_thread,
+            in_background=_in_executor,
+            guard=guard,
+            opening=partial(explained, folder),
+            release=undo.pop_all().close,
+            log_bytes=partial(sizes.log_bytes, folder),
+            measure_sizes=partial(sizes.measure, folder),
+        )
+    return Table(LogEngine(disk, catalog, Log(disk, segment_bytes, fills=durable), runtime))
 
 
 @contextlib.contextmanager
 def explained(folder: Path) -> Iterator[None]:
-    """Turn whatever keeps a folder from being opened into one error that names it."""
+    """Turn any error of opening a folder into one that names the folder."""
     try:
         yield
     except (DamagedError, sqlite3.Error) as error:
@@ -121,17 +85,21 @@ def _make(folder: Path, *, durable: bool) -> None:
             sync_path(path.parent)
 
 
-class LoopTurns:
-    """The turns of an event loop that may be closed before the thread has told all."""
+class _Loop:
+    """An event loop that may be closed before the thread has reported everything."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self.call_soon = loop.call_soon
 
     def call_soon_threadsafe(self, call: Callable[[], None]) -> None:
-        """Call back on the loop, if it is still there."""
+        """Call back on the loop, if it is still open."""
         if not self._loop.is_closed():
             self._loop.call_soon_threadsafe(call)
+
+
+def _start_commit_thread(log: Log, report: Callable[[Outcome], None]) -> CommitThread:
+    return CommitThread(log, report, _Loop(asyncio.get_running_loop()))
 
 
 def _in_executor(job: Callable[[], None], report: Callable[[BaseException | None], None]) -> None:

@@ -1,15 +1,16 @@
-"""Recovery: the state that the catalog had at the last checkpoint, and every change in the log since.
+"""Recovery: the state of the catalog, as of the last checkpoint, and every change in the log since.
 
-The catalog is the exact state at its log position, so each record must fit what came before it: one
-that does not is damage, never something to be passed over. Nothing is written before all was read.
+The catalog is the exact state at its log position, so each record must fit what came before it. One
+that does not is damage, and is never skipped. Nothing is written before everything was read.
 """
 
 from millstream.protocol import forks, parts, retention, streams
 from millstream.protocol.streams import Part
+from millstream.store.entries import StreamEntry
 from millstream.store.log.catalog import Catalog
-from millstream.store.log.files.checkpoint import APPLIED_LSN, NEXT_ID
+from millstream.store.log.checkpoint import APPLIED_LSN, LAST_ID
 from millstream.store.log.files.content import Extent, StreamContent, StreamFiles
-from millstream.store.log.stream_cache import Residents, content_of
+from millstream.store.log.stream_cache import StreamCache, content_of
 from millstream.store.log.wal.format import (
     AppendMeta,
     CommitMeta,
@@ -22,129 +23,126 @@ from millstream.store.log.wal.format import (
     TrimMeta,
 )
 from millstream.store.log.wal.segments import DamagedError, Log
-from millstream.store.parts import append_parts, drop_parts, keep_part
-from millstream.store.table import Kept
 
 
-def recover(catalog: Catalog, log: Log, files: StreamFiles) -> Residents:
+def recover(catalog: Catalog, log: Log, files: StreamFiles) -> StreamCache:
     """Rebuild the state from the catalog and the log."""
-    residents = Residents(catalog, files, catalog.fact(NEXT_ID))
+    cache = StreamCache(catalog, files, catalog.fact(LAST_ID))
     for record in log.recover(catalog.fact(APPLIED_LSN)):
         try:
-            _replay(residents, files, record)
+            _replay(cache, files, record)
         except _MisfitError as error:
             raise DamagedError(f"record {record.lsn} does not fit the state before it: {error}") from None
-    residents.load_staged()
-    for kept in residents.by_id.values():
-        kept.tail, kept.closed = kept.stream.tail, kept.stream.closed
-        kept.start = kept.stream.start
-        content_of(kept).narrow(Extent.of(kept.stream))
-        kept.logged_deadline_ms = kept.stream.deadline_ms or 0
-    return residents
+    cache.load_staged()
+    for entry in cache.by_id.values():
+        entry.publish()
+        content_of(entry).narrow(Extent.of(entry.stream))
+        entry.logged_deadline_ms = entry.stream.deadline_ms or 0
+    return cache
 
 
 class _MisfitError(Exception):
-    """A record speaks of something that is not there."""
+    """A record is about something that does not exist."""
 
 
-def _replay(residents: Residents, files: StreamFiles, record: Record) -> None:
+def _replay(cache: StreamCache, files: StreamFiles, record: Record) -> None:
     meta = record.meta
     if isinstance(meta, CreateMeta):
-        _create(residents, files, meta, record.payload)
+        _create(cache, files, meta, record.payload)
         return
-    kept = _get(residents, record.stream_id)
-    residents.dirty[record.stream_id] = kept
+    entry = _get(cache, record.stream_id)
+    cache.dirty[record.stream_id] = entry
     if isinstance(meta, AppendMeta):
-        _append(residents, kept, meta, record.payload)
+        _append(cache, entry, meta, record.payload)
     elif isinstance(meta, StageMeta):
-        _stage(kept, meta, record.payload)
+        _stage(entry, meta, record.payload)
     elif isinstance(meta, CommitMeta):
-        _commit(residents, kept, meta)
+        _commit(cache, entry, meta)
     elif isinstance(meta, DropMeta):
-        _check_parts(kept, meta.ids)
-        residents.release(record.stream_id, drop_parts(kept, meta.ids))
+        _check_parts(entry, meta.ids)
+        cache.release_parts(record.stream_id, entry.drop_parts(meta.ids))
     elif isinstance(meta, RenewMeta):
-        kept.stream.deadline_ms = meta.deadline_ms
+        entry.stream.deadline_ms = meta.deadline_ms
     elif isinstance(meta, TrimMeta):
-        _trim(kept, meta)
+        _trim(entry, meta)
     else:
-        _end(residents, kept, meta)
+        _end(cache, entry, meta)
 
 
-def _create(residents: Residents, files: StreamFiles, meta: CreateMeta, payload: bytes) -> None:
+def _create(cache: StreamCache, files: StreamFiles, meta: CreateMeta, payload: bytes) -> None:
     stream = meta.stream
-    residents.next_id = max(residents.next_id, stream.id)
-    source = _get(residents, stream.fork.source_id) if stream.fork is not None else None
+    cache.last_id = max(cache.last_id, stream.id)
+    source = _get(cache, stream.fork.source_id) if stream.fork is not None else None
     if source is not None:
         source.stream.fork_count = meta.source_forks
         forks.share(source.stream, stream.base)
-        residents.dirty[source.stream.id] = source
-    kept = Kept(stream, source, StreamContent(files, stream, stream.base, 0))
+        cache.dirty[source.stream.id] = source
+    entry = StreamEntry(stream, source, StreamContent(files, stream, stream.base, 0))
     if payload:
-        kept.content.append(payload)
-    residents.add(kept)
+        entry.content.append(payload)
+    cache.add(entry)
 
 
-def _append(residents: Residents, kept: Kept, meta: AppendMeta, payload: bytes) -> None:
-    _check_base(kept, meta)
+def _append(cache: StreamCache, entry: StreamEntry, meta: AppendMeta, payload: bytes) -> None:
+    _check_base(entry, meta)
     if payload:
-        kept.content.append(payload)
+        entry.content.append(payload)
     change = streams.Append(payload, meta.base + len(payload), meta.closes, meta.stamp, meta.seq)
-    streams.apply_append(kept.stream, change, meta.now_ms)
+    streams.apply_append(entry.stream, change, meta.now_ms)
     if meta.closes:
-        residents.release(kept.stream.id, kept.drop_staged())
+        cache.release_parts(entry.stream.id, entry.drop_all_parts())
 
 
-def _stage(kept: Kept, meta: StageMeta, payload: bytes) -> None:
-    if kept.stream.staged is not None and meta.id in kept.stream.staged.parts:
-        raise _MisfitError(f"{kept.stream.name} has a part {meta.id} already.")
-    keep_part(kept, parts.Stage(meta.id, payload), meta.now_ms)
+def _stage(entry: StreamEntry, meta: StageMeta, payload: bytes) -> None:
+    if entry.stream.staged is not None and meta.id in entry.stream.staged.parts:
+        raise _MisfitError(f"{entry.stream.name} has a part {meta.id} already.")
+    entry.stage(parts.Stage(meta.id, payload), meta.now_ms)
 
 
-def _commit(residents: Residents, kept: Kept, meta: CommitMeta) -> None:
+def _commit(cache: StreamCache, entry: StreamEntry, meta: CommitMeta) -> None:
     append = meta.append
-    _check_base(kept, append)
-    size = sum(part.size for part in _check_parts(kept, meta.ids))
+    _check_base(entry, append)
+    size = sum(part.size for part in _check_parts(entry, meta.ids))
     change = streams.Append(b"", append.base + size, append.closes, append.stamp, append.seq)
-    numbers = append_parts(kept, parts.Commit(change, meta.ids, size), append.now_ms)
-    residents.release(kept.stream.id, numbers)
+    numbers = entry.commit(parts.Commit(change, meta.ids, size), append.now_ms)
+    cache.release_parts(entry.stream.id, numbers)
 
 
-def _check_base(kept: Kept, meta: AppendMeta) -> None:
-    if meta.base != kept.stream.tail:
-        raise _MisfitError(f"{kept.stream.name} ends at {kept.stream.tail}, not at {meta.base}.")
+def _check_base(entry: StreamEntry, meta: AppendMeta) -> None:
+    if meta.base != entry.stream.tail:
+        raise _MisfitError(f"{entry.stream.name} ends at {entry.stream.tail}, not at {meta.base}.")
 
 
-def _check_parts(kept: Kept, ids: list[str]) -> list[Part]:
-    staged = kept.stream.staged.parts if kept.stream.staged is not None else {}
+def _check_parts(entry: StreamEntry, ids: list[str]) -> list[Part]:
+    staged = entry.stream.staged.parts if entry.stream.staged is not None else {}
     for id in ids:
         if id not in staged:
-            raise _MisfitError(f"{kept.stream.name} has no part {id}.")
+            raise _MisfitError(f"{entry.stream.name} has no part {id}.")
     return [staged[id] for id in ids]
 
 
-def _trim(kept: Kept, meta: TrimMeta) -> None:
-    stream = kept.stream
+def _trim(entry: StreamEntry, meta: TrimMeta) -> None:
+    stream = entry.stream
     if not stream.start < meta.start <= stream.tail:
         raise _MisfitError(f"{stream.name} is from {stream.start} to {stream.tail}, without {meta.start}.")
     retention.apply_trim(stream, retention.Trim(meta.start, meta.first_append))
 
 
-def _end(residents: Residents, kept: Kept, meta: EndMeta) -> None:
-    residents.release(kept.stream.id, kept.drop_staged())
+def _end(cache: StreamCache, entry: StreamEntry, meta: EndMeta) -> None:
+    cache.release_parts(entry.stream.id, entry.drop_all_parts())
     if not meta.gone:
-        kept.stream.soft_deleted = True
+        entry.stream.soft_deleted = True
     if meta.source_id:
-        source = _get(residents, meta.source_id)
+        source = _get(cache, meta.source_id)
         source.stream.fork_count = meta.source_forks
         forks.unshare(source.stream)
-        residents.dirty[meta.source_id] = source
+        cache.dirty[meta.source_id] = source
     for id in meta.gone:
-        residents.lose(_get(residents, id))
+        cache.remove(_get(cache, id))
 
 
-def _get(residents: Residents, stream_id: int) -> Kept:
-    kept = residents.get(stream_id)
-    if kept is None:
+def _get(cache: StreamCache, stream_id: int) -> StreamEntry:
+    entry = cache.get(stream_id)
+    if entry is None:
         raise _MisfitError(f"there is no stream {stream_id}.")
-    return kept
+    return entry

@@ -1,6 +1,10 @@
-"""What the engine has beside it: a committer, jobs in the background, and a guard over its files."""
+"""What the engine has around it: a committer, background jobs, a guard over its files, and its folder.
+
+A simulation replaces all of these by its own; the defaults are those of an engine without a folder.
+"""
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 
 import msgspec
@@ -8,10 +12,11 @@ import msgspec
 from millstream.store.log.guard import Guard
 from millstream.store.log.wal.commit import Committer, Outcome
 from millstream.store.log.wal.segments import Log
+from millstream.store.measures import Sizes
 
 
 class Runtime(msgspec.Struct):
-    """How the engine gets things done beside the event loop; a simulation has its own way."""
+    """How the engine gets things done beside the event loop."""
 
     start_committer: Callable[[Log, Callable[[Outcome], None]], Committer]
     """Start what commits records; it reports on the event loop."""
@@ -20,13 +25,25 @@ class Runtime(msgspec.Struct):
     """Run a job, then report on the event loop how it ended."""
 
     guard: Guard | None = None
-    """Held while files change, where others may want to copy them."""
+    """Held while files change, where a backup may copy them."""
+
+    opening: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext
+    """Wraps the opening, to explain its errors."""
+
+    release: Callable[[], None] = lambda: None
+    """Release what is left when the engine is closed."""
+
+    log_bytes: Callable[[], int] = lambda: 0
+    """Give the size of the log."""
+
+    measure_sizes: Callable[[], Sizes | None] = lambda: None
+    """Measure how much room the data takes."""
 
     jobs: int = 0
-    """How many were begun and are not over."""
+    """How many jobs were begun and are not finished."""
 
     def begin_job(self, job: Callable[[], None], done: Callable[[BaseException | None], None]) -> None:
-        """Run a job in the background, and count it until it is over."""
+        """Run a job in the background, and count it until it is finished."""
 
         def finished(error: BaseException | None) -> None:
             self.jobs -= 1
@@ -41,10 +58,10 @@ class Runtime(msgspec.Struct):
             await asyncio.sleep(0.01)
 
     def take_guard(self) -> bool:
-        """Tell whether files may change now, and keep others from copying them until that is over."""
+        """Take the guard, if no backup holds it; files may change only then."""
         return self.guard is None or self.guard.take()
 
-    def give_guard_back(self) -> None:
-        """Let others copy files."""
+    def release_guard(self) -> None:
+        """Release the guard: a backup may copy files."""
         if self.guard is not None:
-            self.guard.give_back()
+            self.guard.release()

@@ -1,4 +1,4 @@
-"""How much room a data folder takes: looked up on the disk, whatever kinds of files there are."""
+"""How much room a data folder takes, whatever files are in it."""
 
 import os
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ def log_bytes(folder: Path) -> int:
 
 
 def measure(folder: Path) -> Sizes:
-    """Add up all files, and see how much room is left. It takes a while where there are many."""
+    """Add up all files, and get the free space. Slow where there are many."""
     disk = os.statvfs(folder)
     return Sizes(sum(_size(entry) for entry in _files(folder)), disk.f_bavail * disk.f_frsize)
 

@@ -1,4 +1,4 @@
-"""Residents: the streams that are in memory, and how the others are brought in from the catalog.
+"""The stream cache: which streams are in memory, how they get there and how they leave.
 
 A stream is in one of these states, and moves between them only by what is written beside the arrows:
 
@@ -7,117 +7,192 @@ A stream is in one of these states, and moves between them only by what is writt
                               ^         any change          |  ^
                               | end                   evict |  | load
                               v                             v  |
-                            lost  ------------------>  in the catalog only
-                                      checkpoint            (or nowhere, when it was lost)
+                           removed ----------------->  in the catalog only
+                                      checkpoint            (or nowhere, when it was removed)
+
+Every few seconds a round of eviction begins over all streams in memory, some at a time. Each use of a
+stream sets a mark, a round clears it, and the next round evicts what is clean and still without a mark.
 """
 
+import heapq
+from collections.abc import Callable, Container, Iterator
 from itertools import groupby
 
+from millstream.protocol.streams import Stream
+from millstream.store.base import FilePart
+from millstream.store.entries import StreamEntry
 from millstream.store.log.catalog import Catalog, Row
 from millstream.store.log.files.content import StreamContent, StreamFiles
 from millstream.store.log.files.staged import PartId, StoredPart, find_parts, part_name
+from millstream.store.log.intervals import elapsed
 from millstream.store.log.wal.segments import DamagedError
-from millstream.store.table import Kept
+
+_EVICTION_STEP = 5_000  # streams looked at in one go
+_EVICTION_INTERVAL_MS = 5_000
 
 
-class Residents:
-    """The streams in memory."""
+class StreamCache:
+    """The streams in memory, and the way to the others."""
 
-    def __init__(self, catalog: Catalog, files: StreamFiles, next_id: int) -> None:
+    def __init__(self, catalog: Catalog, files: StreamFiles, last_id: int) -> None:
         self._catalog = catalog
         self._files = files
-        self.next_id = next_id
-        self.by_name: dict[str, Kept] = {}
-        self.by_id: dict[int, Kept] = {}
-        self.dirty: dict[int, Kept] = {}
+        self.last_id = last_id
+        self.by_name: dict[str, StreamEntry] = {}
+        self.by_id: dict[int, StreamEntry] = {}
+        self.dirty: dict[int, StreamEntry] = {}
         self.changed_bytes = 0
-        """How much was logged since the last checkpoint."""
-        self.lost: dict[int, list[str]] = {}
+        """How many bytes were logged since the last checkpoint."""
+        self.removed: dict[int, list[str]] = {}
         """Streams that are gone, though the catalog may still have them, and their files."""
         self.unsaved_names: set[str] = set()
-        self.released: set[PartId] = set()
-        """Parts that are none any more, though the catalog may still list them: they may have files."""
+        self.released_parts: set[PartId] = set()
+        """Parts that are no longer staged, though the catalog may still list them: they may have files."""
+        self._round: list[StreamEntry] = []
+        self._round_begun_ms = 0
+
+    # -- Finding ---------------------------------------------------------------------------------
+
+    def find(self, name: str) -> StreamEntry | None:
+        """Find a stream by its name, in memory or in the catalog."""
+        entry = self.by_name.get(name)
+        if entry is None and (row := self._catalog.by_name(name)) is not None:
+            entry = self._load(row)
+        return entry
+
+    def get(self, stream_id: int) -> StreamEntry | None:
+        """Find a stream by its id, in memory or in the catalog."""
+        entry = self.by_id.get(stream_id)
+        if entry is None and (row := self._catalog.by_id(stream_id)) is not None:
+            entry = self._load(row)
+        return entry
+
+    def walk(self, prefix: str, after: str) -> Iterator[str]:
+        """Give names in order, of streams in memory and in the catalog."""
+        new = sorted(name for name in self.unsaved_names if name > after and name.startswith(prefix))
+        for name, _ in groupby(heapq.merge(self._catalog.names(prefix, after), new)):
+            yield name
+
+    def existing(self, prefix: str) -> Iterator[str]:
+        """Give the names below a prefix, without those of removed streams that the catalog still has."""
+        removed = {row.name for id in self.removed if (row := self._catalog.by_id(id)) is not None}
+        for name in self.walk(prefix, ""):
+            if name not in removed or name in self.by_name:
+                yield name
+
+    def locate(self, entry: StreamEntry, start: int, end: int) -> FilePart | None:
+        """Give the place of bytes that are in a file, or None."""
+        return content_of(entry).locate(start, end)
+
+    # -- Adding and removing ---------------------------------------------------------------------
+
+    def next_id(self) -> int:
+        """Give an id that no stream ever had."""
+        self.last_id += 1
+        return self.last_id
+
+    def new_content(self, stream: Stream) -> StreamContent:
+        """Make the place for a new stream's bytes."""
+        return StreamContent(self._files, stream, stream.base, 0)
+
+    def add(self, entry: StreamEntry) -> None:
+        """Add a new stream."""
+        stream = entry.stream
+        self.by_id[stream.id] = self.by_name[stream.name] = self.dirty[stream.id] = entry
+        self.unsaved_names.add(stream.name)
+
+    def remove(self, entry: StreamEntry) -> None:
+        """Remove a stream that is gone; its files go with the next checkpoint."""
+        stream = entry.stream
+        self.by_id.pop(stream.id, None)
+        self.dirty.pop(stream.id, None)
+        if self.by_name.get(stream.name) is entry:
+            del self.by_name[stream.name]
+        if stream.name not in self.by_name:
+            self.unsaved_names.discard(stream.name)
+        self.removed[stream.id] = content_of(entry).names()
+        self.release_parts(stream.id, entry.drop_all_parts())
+
+    def close_files(self, entry: StreamEntry) -> None:
+        """Close the files of a removed stream; only on the event loop, which reads them."""
+        self._files.close_some(self.removed[entry.stream.id])
+
+    def release_parts(self, stream_id: int, numbers: list[int]) -> None:
+        """Note that the files of parts can go once the catalog lists them no more."""
+        self.released_parts.update((stream_id, number) for number in numbers)
 
     @property
     def has_changed(self) -> bool:
         """Whether a checkpoint would have anything to write."""
-        return bool(self.dirty or self.lost or self.released)
+        return bool(self.dirty or self.removed or self.released_parts)
 
-    def find(self, name: str) -> Kept | None:
-        """Find a stream by its name, in memory or in the catalog."""
-        kept = self.by_name.get(name)
-        if kept is None and (row := self._catalog.by_name(name)) is not None:
-            kept = self._load(row)
-        return kept
-
-    def get(self, stream_id: int) -> Kept | None:
-        """Find a stream by its id, in memory or in the catalog."""
-        kept = self.by_id.get(stream_id)
-        if kept is None and (row := self._catalog.by_id(stream_id)) is not None:
-            kept = self._load(row)
-        return kept
-
-    def add(self, kept: Kept) -> None:
-        """Take in a new stream."""
-        stream = kept.stream
-        self.by_id[stream.id] = self.by_name[stream.name] = self.dirty[stream.id] = kept
-        self.unsaved_names.add(stream.name)
-
-    def lose(self, kept: Kept) -> None:
-        """Let go of a stream that is no more."""
-        stream = kept.stream
-        self.by_id.pop(stream.id, None)
-        self.dirty.pop(stream.id, None)
-        if self.by_name.get(stream.name) is kept:
-            del self.by_name[stream.name]
-        if stream.name not in self.by_name:
-            self.unsaved_names.discard(stream.name)
-        self.lost[stream.id] = content_of(kept).names()
-        self.release(stream.id, kept.drop_staged())
-
-    def release(self, stream_id: int, numbers: list[int]) -> None:
-        """Take note that the files of parts can go once the catalog lists them no more."""
-        self.released.update((stream_id, number) for number in numbers)
+    # -- Loading ---------------------------------------------------------------------------------
 
     def load_staged(self) -> None:
-        """Bring in the streams whose parts have files, and find the files that nobody needs."""
+        """Load the streams whose parts have files, and find the files that nothing needs."""
         for stream_id, found in groupby(find_parts(self._files.disk), lambda part: part[0]):
-            kept = self.get(stream_id)
-            needed = self._listed(stream_id).union(kept.staged) if kept is not None else set()
-            self.released.update(part for part in found if part[1] not in needed)
+            entry = self.get(stream_id)
+            needed = self._listed_parts(stream_id).union(entry.staged) if entry is not None else set()
+            self.released_parts.update(part for part in found if part[1] not in needed)
 
-    def evict(self, kept: Kept) -> None:
-        """Let go of a stream that the catalog has as it is."""
-        del self.by_id[kept.stream.id]
-        del self.by_name[kept.stream.name]
-
-    def _listed(self, stream_id: int) -> set[int]:
+    def _listed_parts(self, stream_id: int) -> set[int]:
         row = self._catalog.by_id(stream_id)
         staged = row.stream().staged if row is not None else None
         return {part.number for part in staged.parts.values()} if staged is not None else set()
 
-    def _load(self, row: Row) -> Kept | None:
-        if row.stream_id in self.lost:
+    def _load(self, row: Row) -> StreamEntry | None:
+        """Load a stream and the ancestors that hold what it inherited."""
+        if row.stream_id in self.removed:
             return None
         rows = [(row, row.stream())]
-        kept: Kept | None = None
-        while (fork := rows[-1][1].fork) is not None and (kept := self.by_id.get(fork.source_id)) is None:
+        entry: StreamEntry | None = None
+        while (fork := rows[-1][1].fork) is not None and (entry := self.by_id.get(fork.source_id)) is None:
             above = self._catalog.by_id(fork.source_id)
             if above is None:
                 raise DamagedError(f"catalog.db: {fork.source_name}, the source of {row.name}, is missing.")
             rows.append((above, above.stream()))
         for row, stream in reversed(rows):
-            kept = Kept(stream, kept, StreamContent(self._files, stream, row.flushed, row.appends))
-            kept.tail, kept.closed = stream.tail, stream.closed
+            entry = StreamEntry(stream, entry, StreamContent(self._files, stream, row.flushed, row.appends))
+            entry.publish()
             if stream.staged is not None:
                 for part in stream.staged.parts.values():
                     name = part_name((stream.id, part.number))
-                    kept.staged[part.number] = StoredPart(self._files, name, part.size)
-            self.by_id[stream.id] = self.by_name[stream.name] = kept
-        return kept
+                    entry.staged[part.number] = StoredPart(self._files, name, part.size)
+            self.by_id[stream.id] = self.by_name[stream.name] = entry
+        return entry
+
+    # -- Evicting --------------------------------------------------------------------------------
+
+    def evict_some(
+        self, in_checkpoint: Container[int], record_deadline: Callable[[StreamEntry], None], now_ms: int
+    ) -> None:
+        """Evict some of the streams that were not used since the last round."""
+        if not self._round and elapsed(self._round_begun_ms, now_ms, _EVICTION_INTERVAL_MS):
+            self._round = list(self.by_id.values())
+            self._round_begun_ms = now_ms
+        for entry in self._round[-_EVICTION_STEP:]:
+            if entry.used:
+                entry.used = False
+            elif self._may_leave(entry) and entry.stream.id not in in_checkpoint:
+                if entry.logged_deadline_ms == (entry.stream.deadline_ms or 0):
+                    del self.by_id[entry.stream.id]
+                    del self.by_name[entry.stream.name]
+                else:  # a renewal that was too small for a record must reach the catalog first
+                    record_deadline(entry)
+        del self._round[-_EVICTION_STEP:]
+
+    def _may_leave(self, entry: StreamEntry) -> bool:
+        """Tell whether the catalog has all of a stream, and nothing in memory needs it."""
+        id = entry.stream.id
+        return (
+            self.by_id.get(id) is entry
+            and entry.stream.fork_count == 0
+            and not entry.staged
+            and id not in self.dirty
+        )
 
 
-def content_of(kept: Kept) -> StreamContent:
-    """Give a stream's content as what it is here."""
-    assert isinstance(kept.content, StreamContent)  # this engine makes no other
-    return kept.content
+def content_of(entry: StreamEntry) -> StreamContent:
+    """Give a stream's content as the class that this engine uses."""
+    assert isinstance(entry.content, StreamContent)  # this engine makes no other
+    return entry.content

@@ -2,7 +2,7 @@
 
 from millstream.server.access.admission import Admission, DiskQueue, LoopLag
 from millstream.server.settings import Settings
-from millstream.store.memory import MemoryStore
+from millstream.store.memory import memory_store
 
 
 def refused(lag: LoopLag, began_s: float, work_s: float, step_s: float = 0.005) -> int:
@@ -75,14 +75,15 @@ def test_a_rest_is_not_taken_for_a_slow_disk() -> None:
 
 
 def test_a_change_is_refused_while_too_much_waits() -> None:
-    store = MemoryStore()
+    store = memory_store()
     admission = Admission(store, Settings(max_unsynced_bytes=1000, max_unsynced_changes=10))
     assert admission.refusal() is None
-    store.unsynced_bytes = 1001
+    waiting = store.engine.journal
+    waiting.unsynced_bytes = 1001
     reply = admission.refusal()
     assert reply is not None
     assert (reply.status, dict(reply.headers)[b"retry-after"]) == (503, b"1")
-    store.unsynced_bytes, store.unsynced_changes = 0, 11
+    waiting.unsynced_bytes, waiting.unsynced_changes = 0, 11
     assert admission.refusal() is not None
-    store.unsynced_changes = 10
+    waiting.unsynced_changes = 10
     assert admission.refusal() is None

@@ -7,8 +7,9 @@ import pytest
 
 from millstream.protocol.requests import AppendRequest, ReadRequest
 from millstream.server.live import frames
-from millstream.store.memory import MemoryStore
+from millstream.store.memory import MemoryEngine, memory_store
 from millstream.store.pending import Pending
+from millstream.store.table import Table
 from unit.server.bench import Bench, turn
 
 
@@ -76,11 +77,11 @@ def test_a_long_stream_that_is_watched_is_not_kept_a_second_time() -> None:
     asyncio.run(main())
 
 
-class SlowStore(MemoryStore):
+class SlowStore(Table):
     """Reads as an engine does that has to ask somebody else: decided now, delivered later."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__(MemoryEngine())
         self.slow = False
         self.deliveries: list[tuple[Pending[Any], Any]] = []
 
@@ -154,6 +155,6 @@ def test_a_long_poll_of_a_slow_store_is_answered_once() -> None:
 
 def test_a_stream_that_is_gone_has_no_next_frame() -> None:
     """L6."""
-    store = MemoryStore()
+    store = memory_store()
     assert frames.Frames(store).next("/s", 0, 1, 0) is None
     assert ReadRequest().offset == -1

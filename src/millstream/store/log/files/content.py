@@ -1,14 +1,14 @@
-"""A stream's bytes: the older ones in its files, the younger ones in memory until the next checkpoint.
+"""A stream's bytes: the older ones in its files, the newer ones in memory until the next checkpoint.
 
 base        start               flushed                        end
  |-- gone ---|------ files --------|------ pieces in memory -----|
 
-What is gone is removed by checkpoints, file by file (`layout`), once the log durably says so; until then
-nobody reads it, and a crash at any point finds it gone all the same. A reader that is in the middle of a
-file has it open; the checkpoint that removed it closes it afterwards, which frees the room.
+What was trimmed is removed by checkpoints, file by file (`layout`), once the log durably says so. Until
+then nothing reads it, and a recovery after a crash finds it gone all the same. A file that is being read
+stays open; the checkpoint that removed it closes it afterwards, which frees the room.
 
-What forks share stays (`protocol.retention`). While there are forks, content behind the shared range goes,
-but the index stays: it is searched from where the shared range begins.
+What forks share stays (`protocol.retention`). While there are forks, content after the shared range is
+removed, but the index stays: it is searched from where the shared range begins.
 """
 
 import sys
@@ -39,7 +39,7 @@ from millstream.store.pieces import Piece, Pieces
 
 _MAX_OPEN = 256
 _SYNC_EACH = 8
-"""Up to so many streams a checkpoint syncs file by file; one sync of everything is cheaper for more."""
+"""A checkpoint of up to so many streams syncs file by file; for more, one sync of everything is cheaper."""
 
 
 class Unflushed(msgspec.Struct, frozen=True, gc=False):
@@ -53,7 +53,7 @@ class Unflushed(msgspec.Struct, frozen=True, gc=False):
     appends: int
 
     def writes(self) -> Iterator[tuple[str, list[Piece], int]]:
-        """Give what goes to which file, and where in it."""
+        """Give what goes to which file, and at which position."""
         for chunk, inside, data in cut(self.data, self.data_position, self.chunk_bytes):
             yield content_name(self.stream_id, chunk), data, inside
         index_bytes = chunk_entries(self.chunk_bytes) * ENTRY_BYTES
@@ -69,26 +69,26 @@ class StreamFiles:
         self._open: dict[str, File] = {}
 
     def read_file(self, name: str, size: int, position: int) -> bytes:
-        """Read a part of a file, which must be there."""
+        """Read a range of a file, which must be there."""
         data = self._file(name).read(size, position)
         if len(data) != size:
             raise DamagedError(f"{name}: ends at byte {position + len(data)}, before {position + size}.")
         return data
 
     def locate(self, name: str, size: int, position: int) -> FilePart | None:
-        """Tell where a part of a file is to be read by others, if they can."""
+        """Give the place of a range of a file, if the file has a descriptor."""
         descriptor = self._file(name).descriptor()
         return FilePart(descriptor, position, size) if descriptor is not None else None
 
-    def let_go(self, names: Iterable[str]) -> None:
+    def close_some(self, names: Iterable[str]) -> None:
         """Close files, if they are open."""
         for name in names:
             if name in self._open:
                 self._open.pop(name).close()
 
     def close(self) -> None:
-        """Let go of all files."""
-        self.let_go(list(self._open))
+        """Close all files."""
+        self.close_some(list(self._open))
 
     def _file(self, name: str) -> File:
         file = self._open.pop(name, None)
@@ -96,7 +96,7 @@ class StreamFiles:
             file = self.disk.open(name)
             if len(self._open) >= _MAX_OPEN:
                 self._open.pop(next(iter(self._open))).close()
-        self._open[name] = file  # the last entry is the one used last
+        self._open[name] = file  # the last one is the most recently used
         return file
 
 
@@ -130,7 +130,7 @@ def _write(disk: Disk, name: str, pieces: Sequence[Piece], position: int, *, syn
 
 
 class Extent(msgspec.Struct, frozen=True, gc=False):
-    """What of a stream somebody may still read."""
+    """What of a stream can still be read."""
 
     start: int
     first_append: int
@@ -143,12 +143,12 @@ class Extent(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def lowest(self) -> int:
-        """The first byte that somebody may read."""
+        """The first byte that can be read."""
         return self.start if self.shared is None else self.shared.start
 
     @property
     def first_entry(self) -> int:
-        """The first append that the index must tell of; it begins at the lowest byte."""
+        """The first append that the index must have; it begins at the lowest byte."""
         return self.first_append if self.shared is None else self.shared.first_append
 
 
@@ -187,7 +187,7 @@ class StreamContent:
 
     @property
     def appends(self) -> int:
-        """How many appends there are, with those that are gone."""
+        """How many appends there are, trimmed ones included."""
         return self._appends + len(self._pieces)
 
     def append(self, piece: Piece) -> None:
@@ -195,7 +195,7 @@ class StreamContent:
         self._pieces.append(piece)
 
     def bounds(self, position: int) -> tuple[int, int]:
-        """Give the append that holds the byte at `position`, as its start and end."""
+        """Give the start and end of the append that holds the byte at `position`."""
         if position >= self._flushed:
             return self._pieces.bounds(position)
         index = self._entries_until(position)
@@ -204,7 +204,7 @@ class StreamContent:
         return start, self._end_of(index)
 
     def count(self, position: int) -> int:
-        """Tell how many appends end at or before a position, also those that are gone."""
+        """Count the appends that end at or before a position, trimmed ones included."""
         if position >= self._flushed:
             return self._appends + self._pieces.count(position)
         return self._entries_until(position)
@@ -224,7 +224,7 @@ class StreamContent:
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def locate(self, start: int, end: int) -> FilePart | None:
-        """Tell which file has the bytes from start on, and how many of them, unless memory has them."""
+        """Give the file that has the bytes from start on, and how many of them; None when memory has them."""
         if start >= self._flushed:
             return None
         base = self._base
@@ -240,20 +240,20 @@ class StreamContent:
         position = self._flushed - self._base
         return Unflushed(self._id, self._chunk_bytes, data, ends, position, self._appends)
 
-    def forget(self, until: int, appends: int) -> None:
+    def drop_flushed(self, until: int, appends: int) -> None:
         """Drop from memory what the files now hold."""
         self._pieces.drop(until)
         self._flushed = until
         self._appends = appends
 
-    # -- Letting go ------------------------------------------------------------------------------
+    # -- Trimming --------------------------------------------------------------------------------
 
     def narrow(self, extent: Extent) -> None:
-        """Look at nothing outside of an extent any more: it is durable, and files may be removed."""
+        """Read nothing outside of an extent any more: it is durable, and files may be removed."""
         self._extent = extent
 
     def removable(self, extent: Extent, end: int) -> list[str]:
-        """Name the files that have nothing of an extent in them, and may have been there until now."""
+        """Name the files that hold nothing of an extent and may not have been removed yet."""
         saved, size = self._saved_extent, self._chunk_bytes
         if extent == saved or size == ONE_FILE or end == self._base:
             return []
@@ -268,12 +268,12 @@ class StreamContent:
         gone = range(saved.first_entry // entries, extent.first_entry // entries)
         return names + [index_name(self._id, chunk) for chunk in gone]
 
-    def forget_removed(self, extent: Extent) -> None:
-        """Take note that files outside of an extent are gone for good."""
+    def note_removed(self, extent: Extent) -> None:
+        """Note that files outside of an extent are gone for good."""
         self._saved_extent = extent
 
     def names(self) -> list[str]:
-        """Name all files that there may be."""
+        """Name all files that may exist."""
         saved, entries = self._saved_extent, chunk_entries(self._chunk_bytes)
         chunks = range(self._chunk_of(saved.lowest), self._chunk_of(self.end) + 1)
         indexes = range(saved.first_entry // entries, self.appends // entries + 1)

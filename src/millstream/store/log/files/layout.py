@@ -1,8 +1,8 @@
 """Where a stream's bytes lie on the disk: in one file, or in many small ones.
 
-A stream that keeps everything has one file of content and one index. A stream with limits must give
-room back, so its content is cut at fixed positions, and so is its index, and files that nobody may
-read any more are removed:
+A stream that keeps everything has one file of content and one index. A stream with limits must free
+room, so its content and its index are cut at fixed positions, and files that can no longer be read are
+removed:
 
         content    | <id>.bin | <id>.1.bin | <id>.2.bin | <id>.3.bin ...      `chunk_bytes` each
                      removed    removed       |                ^ grows at its end
@@ -11,9 +11,9 @@ read any more are removed:
         index      | <id>.idx | <id>.1.idx | ...                              8 bytes for each append,
                                                                               `chunk_bytes / 64` appends
 
-Removing files is the one way to free the beginning of something that every file system has, and it is
-atomic. A position tells the file that holds it, so nothing has to be written down about the files
-themselves. How long they are follows from the limits, which a stream is created with and keeps.
+Removing files is the one way to free the beginning of something that works on every file system, and it
+is atomic. A position determines its file, so nothing is recorded about the files themselves. Their length
+follows from the limits, which never change after a stream is created.
 """
 
 from collections.abc import Iterator
@@ -43,7 +43,7 @@ def chunk_bytes(retention: Retention) -> int:
 
 
 def chunk_entries(chunk_bytes: int) -> int:
-    """Tell how many appends an index file tells of."""
+    """Give how many appends an index file holds."""
     return chunk_bytes // _BYTES_AN_ENTRY
 
 
@@ -53,7 +53,7 @@ def content_name(stream_id: int, chunk: int = 0) -> str:
 
 
 def index_name(stream_id: int, chunk: int = 0) -> str:
-    """Name a file that tells where a stream's appends end."""
+    """Name a file of the ends of a stream's appends."""
     return f"{folder_of(stream_id)}/{stream_id:016x}{_number(chunk)}.idx"
 
 

@@ -5,9 +5,9 @@ A part lives in the log first, and in memory, like an append. A checkpoint write
         parts/00000000000000a1-0000000000000003.part      stream 0xa1, its part number 3
 
 When it is committed its bytes become a piece of the stream's content that is read from that file,
-and the next checkpoint copies them to where they belong; so a commit of any size costs no memory.
-A file goes after the catalog no longer lists its part: recovery needs those that it lists, and finds
-all others in the log. One that a crash has left over is found when the folder is opened.
+and the next checkpoint copies them to the stream's own files; so a commit of any size costs no memory.
+A part's file is removed after the catalog no longer lists the part: recovery needs the files of listed
+parts, and finds all others in the log. A file that a crash left over is found when the folder is opened.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -22,14 +22,14 @@ FOLDER = "parts"
 _SUFFIX = ".part"
 _COPY_BYTES = 2**20
 _SYNC_EACH = 8
-"""Up to so many parts a checkpoint syncs one by one; one sync of everything is cheaper for more."""
+"""A checkpoint of up to so many parts syncs them one by one; for more, one sync of everything is cheaper."""
 
 PartId = tuple[int, int]
 """A stream, and the number of its part."""
 
 
 class PartReader(Protocol):
-    """What reads files, and keeps some of them open."""
+    """Reads files, and keeps some of them open."""
 
     def read_file(self, name: str, size: int, position: int) -> bytes:
         """Read exactly so many bytes."""
@@ -37,7 +37,7 @@ class PartReader(Protocol):
 
 
 class StoredPart:
-    """The bytes of a part that has a file, or some of them; it is read when they are asked for."""
+    """The bytes of a part that has a file, or a range of them; read on demand."""
 
     __slots__ = ("_files", "_size", "name", "start")
 
@@ -55,7 +55,7 @@ class StoredPart:
         return self._files.read_file(self.name, end - start, self.start + start)
 
     def section(self, start: int, end: int) -> "StoredPart":
-        """Give some of the bytes, still unread."""
+        """Give a range of the bytes, without reading it."""
         return StoredPart(self._files, self.name, end - start, self.start + start)
 
 
@@ -93,18 +93,18 @@ def write_parts(disk: Disk, parts: Sequence[tuple[PartId, bytes]]) -> None:
 
 
 def remove_parts(disk: Disk, parts: Iterable[PartId]) -> None:
-    """Remove the files of parts that nobody needs; a crash may bring them back, and they go again."""
+    """Remove the files of parts; a crash may bring them back, and the next start finds them."""
     for part in parts:
         disk.remove(part_name(part))
 
 
 def section_of(piece: Piece, start: int, end: int) -> Piece:
-    """Give some of a piece's bytes; those in a file are not read for it."""
+    """Give a range of a piece; one in a file is not read."""
     return piece.section(start, end) if isinstance(piece, StoredPart) else piece[start:end]
 
 
 def write_pieces(disk: Disk, file: File, pieces: Iterable[Piece], position: int) -> None:
-    """Write pieces one after the other; those that are in files are copied bit by bit."""
+    """Write pieces one after the other; those in files are copied block by block."""
     for kind, group in groupby(pieces, type):  # no step of Python for each: there are very many
         if kind is StoredPart:
             for part in cast(Iterable[StoredPart], group):

@@ -1,6 +1,6 @@
-"""Where a backup goes, and where it comes back from: a folder, or a tar file (plain or gzip).
+"""Archives: what a backup is written to and restored from, a folder or a tar file (plain or gzip).
 
-An archive appears under its name when it is whole and on the disk, and not before.
+An archive gets its name when it is complete and on the disk, and not before.
 """
 
 import contextlib
@@ -75,7 +75,7 @@ class TarArchive:
 
 @contextlib.contextmanager
 def new_archive(path: Path) -> Iterator[Archive]:
-    """Make an archive; a name that ends like one of a tar file makes it one."""
+    """Make an archive; the suffix of the name decides between a tar file and a folder."""
     mode = _TARS.get(path.suffix)
     with _appearing(path, is_folder=mode is None) as partial:
         if mode is None:
@@ -90,7 +90,7 @@ def new_archive(path: Path) -> Iterator[Archive]:
 
 @contextlib.contextmanager
 def extracted(archive: Path, target: Path) -> Iterator[Path]:
-    """Give a folder with what is in an archive; it is renamed to the target when all went well."""
+    """Extract an archive to a folder; it is renamed to the target when everything succeeded."""
     if not archive.exists():
         raise StoreError(f"{archive} does not exist.")
     with _appearing(target, is_folder=True) as folder:
@@ -120,7 +120,7 @@ def _unpack(archive: Path, folder: Path) -> None:
 
 @contextlib.contextmanager
 def _appearing(path: Path, *, is_folder: bool) -> Iterator[Path]:
-    """Give a name to write to, and rename it at the end; what did not work leaves nothing behind."""
+    """Give a temporary name to write to, and rename it at the end; a failure leaves nothing behind."""
     if path.exists() and not (is_folder and path.is_dir() and not any(path.iterdir())):
         raise StoreError(f"{path} exists already, and is left as it is.")
     partial = path.absolute().with_name(f"{path.name}.partial")

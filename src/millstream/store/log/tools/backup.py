@@ -1,44 +1,47 @@
-"""Copying a data folder while a server uses it, so that the copy is what a crash would have left.
+"""Backup: copies a data folder that is in use; the copy is what a crash at that moment would have left.
 
 A start recovers from the catalog and the log since. So a copy is good if its log goes on where its
 catalog ends, and its files hold what its catalog says they do:
 
-        1  all files but catalog and log: not copied but linked
-        2  no checkpoint from here on (`guard`): files and catalog stay as they are
-        3  the catalog, by SQLite's own way to copy a database that is in use
-        4  the log from there on, up to its last whole frame
-        5  files that have come or gone since they were linked
-        6  checkpoints may go on; the links are copied, and then removed
+        1  link all files but catalog and log, into a folder inside the data folder
+        2  take the guard: no checkpoint from here on, files and catalog stay as they are
+        3  copy the catalog, with SQLite's own backup of a database that is in use
+        4  copy the log from there on, up to its last whole frame
+        5  link the files that were added since, unlink those that were removed
+        6  release the guard; copy the links, then remove them
 
 What was acknowledged before the backup began is in the log by step 4, so it is in the copy. Linked files
 may grow until they are copied; what they gain is beyond what the copy's catalog knows, and ignored.
 
-Only the catalog and the log are known here. Whatever other files there are, they change by checkpoints
-only, or are not needed any more once they are removed.
+Only the catalog and the log are known here. All other files are changed by checkpoints only, or are no
+longer needed once they are removed.
 """
 
 import contextlib
+import fcntl
 import os
+import shutil
 import sqlite3
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TypeAlias
 from urllib.parse import quote
 
 import msgspec
 
-from millstream.store.log import guard
+from millstream.store.base import StoreError
 from millstream.store.log.catalog import Catalog
+from millstream.store.log.checkpoint import APPLIED_LSN
 from millstream.store.log.disk import RealDisk
-from millstream.store.log.files.checkpoint import APPLIED_LSN
+from millstream.store.log.guard import LINKS, NAME, Guard, remove_unused_links
 from millstream.store.log.opening import CATALOG, LOCK, CannotOpenError, explained
 from millstream.store.log.tools.archives import Archive, extracted
-from millstream.store.log.tools.backup_links import LINKS, link, links_folder
 from millstream.store.log.tools.check import Report, verify
 from millstream.store.log.wal import segments
 from millstream.store.log.wal.segments import DamagedError, Segment
 
-_NOT_LINKED = (LINKS, LOCK, guard.NAME, segments.FOLDER, CATALOG, f"{CATALOG}-wal", f"{CATALOG}-shm")
+_NOT_LINKED = (LINKS, LOCK, NAME, segments.FOLDER, CATALOG, f"{CATALOG}-wal", f"{CATALOG}-shm")
 _TRIES = 50
 _RETRY_S = 0.02
 
@@ -57,14 +60,14 @@ def back_up(folder: Path, archive: Archive) -> Copied:
         raise CannotOpenError(f"{folder} is not a data folder.")
     with contextlib.ExitStack() as undo:
         with explained(folder):
-            checkpoints = guard.Guard(folder)
-            undo.callback(checkpoints.close)
-            links = undo.enter_context(links_folder(folder, checkpoints))
+            guard = Guard(folder)
+            undo.callback(guard.close)
+            links = undo.enter_context(_links_folder(folder, guard))
             link(folder, links, _NOT_LINKED)
-            checkpoints.wait()
+            guard.wait()
             last_lsn = _copy_log(folder, links, _copy_catalog(folder, links))
             link(folder, links, _NOT_LINKED)
-            checkpoints.give_back()
+            guard.release()
         names = list(_files_below(links))
         size = sum(archive.add(name, links / name) for name in names)
         archive.add_empty(LOCK)
@@ -72,7 +75,7 @@ def back_up(folder: Path, archive: Archive) -> Copied:
 
 
 def restore(archive: Path, folder: Path) -> Report:
-    """Make a data folder of a backup, and verify it; one that is not sound is not made."""
+    """Restore a data folder from a backup, and verify it; one that is damaged is not made."""
     with extracted(archive, folder) as unpacked:
         report = verify(unpacked)
         if not report.is_sound:
@@ -123,12 +126,86 @@ def _find_end(disk: RealDisk, segment: Segment, following: Segment | None) -> No
             for _ in segments.read_segment(disk, segment, following):
                 pass
         except DamagedError as error:
-            # Or a frame was not whole when we read it, and one behind it was already: look again.
+            # Perhaps a frame was not whole when we read it, but one after it was: read again.
             damage = error
             time.sleep(_RETRY_S)
         else:
             return
     raise damage
+
+
+@contextlib.contextmanager
+def _links_folder(folder: Path, guard: Guard) -> Iterator[Path]:
+    """Make the folder of links, and remove it at the end; holds the guard for both."""
+    links = folder / LINKS
+    guard.wait()
+    if not remove_unused_links(links):
+        raise StoreError(f"{folder}: another backup of it is running.")
+    links.mkdir()
+    descriptor = os.open(links, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        guard.release()
+        yield links
+    finally:
+        guard.wait()
+        shutil.rmtree(links, ignore_errors=True)
+        os.close(descriptor)
+        guard.release()
+
+
+def link(folder: Path, links: Path, skip: tuple[str, ...] = ()) -> None:
+    """Link the files that exist now, except some names at the top.
+
+    Called again, it only handles files that were added, removed or replaced since.
+    """
+    links.mkdir(exist_ok=True)
+    there, linked = _entries(folder), _entries(links)
+    for name, entry in linked.items():
+        if name not in skip and not _is_same(there.get(name), entry):
+            _remove(links / name)
+            linked[name] = None
+    for name, entry in there.items():
+        if entry is None or name in skip:
+            continue
+        with contextlib.suppress(FileNotFoundError):  # removed meanwhile: then it is not needed
+            if entry.is_dir(follow_symlinks=False):
+                link(folder / name, links / name)
+            elif linked.get(name) is None:
+                _link_one(folder / name, links / name)
+
+
+_Entry: TypeAlias = "os.DirEntry[str] | None"
+
+
+def _entries(folder: Path) -> dict[str, _Entry]:
+    with os.scandir(folder) as found:
+        return {entry.name: entry for entry in found}
+
+
+def _is_same(original: _Entry, linked: _Entry) -> bool:
+    """Tell whether a link still points to this file; folders are only compared by name."""
+    if original is None or linked is None:
+        return False
+    if original.is_dir(follow_symlinks=False):
+        return linked.is_dir(follow_symlinks=False)
+    return original.inode() == linked.inode()
+
+
+def _link_one(original: Path, linked: Path) -> None:
+    try:
+        os.link(original, linked)
+    except FileNotFoundError:
+        raise
+    except OSError:  # a file system without links
+        shutil.copyfile(original, linked)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink()
 
 
 def _files_below(folder: Path) -> Iterator[str]:

@@ -1,31 +1,41 @@
-"""Checking a data folder while no server uses it: what is in it, and is it all there?
+"""Checks a data folder that no server uses: what is in it, and is it complete?
 
 `verify` reads everything and changes nothing. It does what a start would do, and more: the catalog page
 by page, every record of the log since the last checkpoint, the sizes and indexes of all stream files, the
 sizes of staged parts, and that forks and their sources agree.
 
-`repair` does one thing only: it cuts the log where it is damaged. What it cuts is kept beside the log, in
-`wal/cut-...`; but the changes in it are gone from the streams, so its caller asks first.
+`repair` does one thing only: it cuts the log where it is damaged. What it cuts off is kept beside the log,
+in `wal/cut-...`; but the changes in it are lost to the streams, so its caller asks first.
 """
 
+from array import array
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
+from itertools import pairwise
 from os import close
 from pathlib import Path
 
 import msgspec
 
+from millstream.protocol.retention import needed
 from millstream.protocol.streams import Part, Stream
 from millstream.store.log.catalog import Catalog, Row
+from millstream.store.log.checkpoint import APPLIED_LSN
 from millstream.store.log.disk import RealDisk
-from millstream.store.log.files.checkpoint import APPLIED_LSN
-from millstream.store.log.files.content import StreamFiles
+from millstream.store.log.files.content import Extent, StreamFiles
+from millstream.store.log.files.layout import (
+    ENTRY_BYTES,
+    chunk_bytes,
+    chunk_entries,
+    content_name,
+    index_name,
+    spans,
+)
 from millstream.store.log.files.staged import part_name
 from millstream.store.log.opening import CATALOG, CannotOpenError, explained, lock
 from millstream.store.log.recovery import recover
-from millstream.store.log.stream_cache import Residents
-from millstream.store.log.tools.file_checks import check_files
+from millstream.store.log.stream_cache import StreamCache
 from millstream.store.log.wal.segments import FOLDER, DamagedError, Log, find_segments, read_segment
 
 
@@ -39,7 +49,7 @@ class Cut(msgspec.Struct, frozen=True):
     last_lsn: int
     """The last record that would be left."""
     is_torn_tail: bool
-    """Nothing behind it was ever acknowledged, as far as can be told: a start cuts it by itself."""
+    """Nothing after it was acknowledged, as far as can be known: a start cuts it off by itself."""
 
 
 class Report(msgspec.Struct):
@@ -83,19 +93,19 @@ def verify(folder: Path) -> Report:
         log, files = Log(disk, 0), StreamFiles(disk)
         undo.callback(files.close)
         try:
-            residents = recover(catalog, log, files)
+            cache = recover(catalog, log, files)
         except DamagedError as damage:
             report.complaints.append(str(damage))
             report.cut = _cut(disk, damage, report.applied_lsn)
             return report
         report.segments, report.last_lsn = len(log.segments), log.next_lsn - 1
         report.cut = _torn_tail(folder, log)
-        rows = {row.stream_id: row for row in catalog.rows() if row.stream_id not in residents.lost}
-        streams = {id: row.stream() for id, row in rows.items()} | _streams(residents)
+        rows = {row.stream_id: row for row in catalog.rows() if row.stream_id not in cache.removed}
+        streams = {id: row.stream() for id, row in rows.items()} | _streams(cache)
         report.streams = len(streams)
         for row in rows.values():
-            # What is gone by the log may be gone from the disk before the catalog knows.
-            report.complaints += check_files(folder, row, streams[row.stream_id])
+            # Files of what the log says is gone may be removed before the catalog knows.
+            report.complaints += _check_files(folder, row, streams[row.stream_id])
             report.complaints += _check_parts(folder, row)
             report.parts += len(_parts(row))
         report.complaints += _check_forks(streams)
@@ -115,10 +125,10 @@ def repair(report: Report) -> Path | None:
         disk.make_folder(aside)
         file = disk.open(cut.name)
         undo.callback(file.close)
-        kept = disk.open(f"{aside}/{Path(cut.name).name}", create=True)
-        undo.callback(kept.close)
-        kept.write([file.read(file.size() - cut.position, cut.position)], 0)
-        kept.sync()
+        copy = disk.open(f"{aside}/{Path(cut.name).name}", create=True)
+        undo.callback(copy.close)
+        copy.write([file.read(file.size() - cut.position, cut.position)], 0)
+        copy.sync()
         # From the end backwards, so that a crash in between leaves a log without gaps.
         for name in reversed(cut.following):
             disk.rename(name, f"{aside}/{Path(name).name}")
@@ -144,7 +154,7 @@ def _cut(disk: RealDisk, damage: DamagedError, applied_lsn: int) -> Cut | None:
             for _ in read_segment(disk, segment, None):
                 pass
         except DamagedError:
-            pass  # we know; it has counted the records before
+            pass  # expected; the records before it were counted
     last_lsn = segment.next_lsn - 1 if damage.position else segment.first_lsn - 1
     size = (disk.folder / segment.name).stat().st_size
     following = [later.name for later in segments[index + 1 :]]
@@ -163,8 +173,33 @@ def _torn_tail(folder: Path, log: Log) -> Cut | None:
     return Cut(last.name, last.end, len(rest), [], log.next_lsn - 1, is_torn_tail=True)
 
 
-def _streams(residents: Residents) -> dict[int, Stream]:
-    return {id: kept.stream for id, kept in residents.by_id.items()}
+def _streams(cache: StreamCache) -> dict[int, Stream]:
+    return {id: entry.stream for id, entry in cache.by_id.items()}
+
+
+def _check_files(folder: Path, row: Row, stream: Stream) -> Iterator[str]:
+    """Compare the files of a stream with what the catalog says of them, and the log of its beginning."""
+    extent, base, size = Extent.of(stream), stream.base, chunk_bytes(stream.retention)
+    for start, end in needed(max(extent.start, base), row.flushed, extent.shared):
+        for chunk, _, inside_end in spans(max(start, base) - base, end - base, size):
+            yield from _check_size(folder, content_name(stream.id, chunk), inside_end, row)
+    ends, entries = array("Q"), chunk_entries(size)
+    for chunk, inside, inside_end in spans(extent.first_entry, row.appends, entries):
+        name = index_name(stream.id, chunk)
+        if complaints := list(_check_size(folder, name, inside_end * ENTRY_BYTES, row)):
+            yield from complaints
+            return
+        ends.frombytes((folder / name).read_bytes()[inside * ENTRY_BYTES : inside_end * ENTRY_BYTES])
+    begins = max(base, extent.lowest)
+    if ends and (ends[-1] != row.flushed or any(end <= start for start, end in pairwise([begins, *ends]))):
+        yield f"{index_name(stream.id)}: is not the index of {row.name}."
+
+
+def _check_size(folder: Path, name: str, size: int, row: Row) -> Iterator[str]:
+    path = folder / name
+    found = path.stat().st_size if path.exists() else 0
+    if found < size:
+        yield f"{name}: has {found} of the {size} bytes of {row.name}."
 
 
 def _check_parts(folder: Path, row: Row) -> Iterator[str]:

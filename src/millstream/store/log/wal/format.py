@@ -123,7 +123,7 @@ _TYPES: dict[type[Meta], int] = {
     DropMeta: 18,
     TrimMeta: 32,
 }
-"""What a record changes is told by its meta; on the disk, by a number that never changes."""
+"""The number of each kind of record on the disk; it never changes."""
 
 _encode_meta = msgspec.msgpack.Encoder().encode
 _decoders: dict[int, msgspec.msgpack.Decoder[Meta]] = {

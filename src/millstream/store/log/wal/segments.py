@@ -1,4 +1,4 @@
-"""The log on disk: segments that are filled one after the other and used again.
+"""The log on disk: segments that are filled one after the other, and reused.
 
 The life of a segment:
 
@@ -10,25 +10,25 @@ The life of a segment:
 
 A segment that is synced is filled with zeros first, if there is room: once it has its blocks a sync
 writes data only, which on most file systems is faster than growing a file (ext4: 120 us against 240 us
-for 8 KiB). One that is used again has them anyway; its old frames do not parse under the new salt.
+for 8 KiB). A reused segment has them anyway; its old frames do not parse under the new salt.
 
 What is on the disk at each step of a commit, and what a power cut there leaves of the log:
 
-        ... frame 7 | 0 0 0 0 0 0 0      before: frame 7 is synced, and was told
-        ... frame 7 | fr~~e ~ 0 0 0      written: frame 8 is there whole, in part or not at all. Nobody was
-                                         told of it. A whole one counts; the next start cuts off any other
-        ... frame 7 | frame 8 0 0 0      synced: it stays, so it is told: answers go out, readers wake
+        ... frame 7 | 0 0 0 0 0 0 0      before: frame 7 is synced, and was reported
+        ... frame 7 | fr~~e ~ 0 0 0      written: frame 8 is there whole, in part or not at all. It was not
+                                         reported. A whole one counts; the next start cuts off any other
+        ... frame 7 | frame 8 0 0 0      synced: it stays, so it is reported: answers go out, readers wake
 
 and of the beginning of a segment, when the last one is full:
 
         ...40.wal   spare.tmp            its header written, with the number that comes next, and synced.
-                                         A spare one is no part of the log, and goes at the next start
+                                         A spare is not part of the log; the next start removes it
         ...40.wal   ~...42.wal~          renamed: it is there, and empty, or it is not there yet
         ...40.wal   ...42.wal            the folder synced: it is there, and may have its first frame
 
-What a log must be to be read: its segments follow each other without a gap from the one that holds
-the first record after the last checkpoint (older ones are left over, and ignored), and each is whole
-up to the next one. Only the end of the last segment may be torn.
+A valid log: its segments follow each other without a gap from the one that holds the first record
+after the last checkpoint (older ones are leftovers, and ignored), and each is whole up to the next one.
+Only the end of the last segment may be torn.
 """
 
 import os
@@ -50,15 +50,15 @@ _SPARE = f"{FOLDER}/spare.tmp"
 _SUFFIX = ".wal"
 _FILL_BYTES = 2**20
 _RESERVE_BYTES = 2**20
-"""What must fit before a full disk counts as one with room again."""
+"""How much must fit before a full disk counts as having room again."""
 
 
 class DamagedError(StoreError):
-    """The log or a file beside it is not what it must be; nothing was changed or deleted."""
+    """The log or another file is damaged; nothing was changed or deleted."""
 
     def __init__(self, message: str, name: str = "", position: int = 0) -> None:
         super().__init__(message)
-        self.name = name  # the segment that is damaged, if it is one, and from where on
+        self.name = name  # the damaged segment, if it is one, and from which byte on
         self.position = position
 
 
@@ -135,7 +135,7 @@ class Log:
         # the last frame again makes sure that it does; all before it were synced before it was written.
         with nonfatal_when_full():  # file systems that never write in place need room even for this
             file.write([file.read(segment.end - segment.last_frame, segment.last_frame)], segment.last_frame)
-        # Whatever lies behind the end is torn. It must not be mistaken for the future's past.
+        # Whatever follows the end is torn. A later recovery must not take it for records.
         file.truncate(segment.end)
         self._fill(file, segment.end)
         reach("recovery.rewritten")
@@ -162,7 +162,7 @@ class Log:
         self.next_lsn += len(records)
 
     def cut(self) -> None:
-        """Take back a write that failed: after this the log ends, durably, with the last one that did not."""
+        """Undo a write that failed: the log then ends, durably, with the last write that succeeded."""
         if self._file is None:  # it was a new segment that failed
             self._file = self._disk.open(self._segments[-1].name)
         self._file.truncate(self._position)
@@ -181,7 +181,7 @@ class Log:
         self._file.sync()
 
     def release(self, applied_lsn: int) -> None:
-        """Use again or remove the segments that hold nothing after `applied_lsn`."""
+        """Reuse or remove the segments that hold nothing after `applied_lsn`."""
         count = first_needed(self._segments, applied_lsn)
         if count == 0:
             return
@@ -196,17 +196,12 @@ class Log:
         self._disk.sync_folder(FOLDER)
 
     @property
-    def has_begun(self) -> bool:
-        """Whether the next write finds its segment there, and so is nothing but a write."""
-        return self._position < self._segment_bytes
-
-    @property
     def segments(self) -> list[Segment]:
         """The segments that recovery found."""
         return self._segments
 
     def close(self) -> None:
-        """Let go of the current segment."""
+        """Close the current segment."""
         if self._file is not None:
             self._file.close()
             self._file = None
@@ -233,7 +228,7 @@ class Log:
         self._position = format.SEGMENT_HEADER_BYTES
 
     def _fill(self, file: File, start: int) -> None:
-        """Give a segment its blocks, from a position on, or leave it if there is no room for all of them."""
+        """Allocate a segment's blocks from a position on, or none if there is no room for all of them."""
         end = self._segment_bytes if self._fills else start
         try:
             for position in range(start, end, _FILL_BYTES):

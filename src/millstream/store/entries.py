@@ -1,0 +1,164 @@
+"""A stream with its bytes: what a table finds under a name, and decides on.
+
+Every stream has two states:
+
+        accepted   `entry.stream`                               the next decision is made on it
+        durable    `entry.tail`, `entry.closed`, `entry.start`  readers and answers see this one
+
+In memory they move together. With a log the durable state follows once the record is on the disk.
+
+Staged parts (rule X3) are split in two: what decisions need is in `stream.staged`, the bytes are in
+`entry.staged` under the part's number. The methods below change both together; a request and the
+replay of a log call the same ones.
+"""
+
+from typing import Protocol
+
+import msgspec
+
+from millstream.protocol import lineage, parts, streams
+from millstream.protocol.streams import Stream
+from millstream.store.pieces import Piece
+
+_NOT_DURABLE = -1
+NOT_WATCHED = 2**62
+"""`watched_ms` of a stream that the schedule has no time for."""
+
+
+class Content(Protocol):
+    """The bytes of one stream, from its base on."""
+
+    def append(self, piece: Piece) -> None:
+        """Add the bytes of one append."""
+        ...
+
+    def bounds(self, position: int) -> tuple[int, int]:
+        """Give the start and end of the append that holds the byte at `position`."""
+        ...
+
+    def fetch(self, start: int, end: int) -> bytes:
+        """Give the bytes from start to end."""
+        ...
+
+    def count(self, position: int) -> int:
+        """Count the appends that end at or before a position, trimmed ones included."""
+        ...
+
+
+class StreamEntry:
+    """A stream, its content and, for a fork, the entry that holds what it inherited."""
+
+    __slots__ = (
+        "closed",
+        "content",
+        "logged_deadline_ms",
+        "source",
+        "staged",
+        "start",
+        "stream",
+        "tail",
+        "used",
+        "watched_ms",
+    )
+
+    def __init__(self, stream: Stream, source: "StreamEntry | None", content: Content) -> None:
+        self.stream = stream
+        self.source = source
+        self.content = content
+        self.tail = _NOT_DURABLE
+        self.closed = False
+        self.start = stream.start
+        self.staged: dict[int, Piece] = {}
+        self.logged_deadline_ms = stream.deadline_ms or 0
+        self.used = True
+        self.watched_ms = NOT_WATCHED
+
+    # -- Its durable state -----------------------------------------------------------------------
+
+    @property
+    def is_visible(self) -> bool:
+        """Whether readers may know of the stream: its creation is durable."""
+        return self.tail != _NOT_DURABLE
+
+    def publish(self) -> None:
+        """Make the accepted state the durable one."""
+        self.tail, self.closed, self.start = self.stream.tail, self.stream.closed, self.stream.start
+
+    def as_visible(self) -> Stream:
+        """Give the stream in its durable state."""
+        stream = self.stream
+        if stream.tail == self.tail and stream.closed == self.closed and stream.start == self.start:
+            return stream
+        return msgspec.structs.replace(stream, tail=self.tail, closed=self.closed, start=self.start)
+
+    # -- Its bytes -------------------------------------------------------------------------------
+
+    def owner(self, position: int) -> "tuple[StreamEntry, int]":
+        """Find the entry that holds a byte, this or an ancestor, and up to where this stream sees it."""
+        owner, ceiling = self, self.stream.tail
+        while position < owner.stream.base and owner.source is not None:
+            ceiling = min(ceiling, owner.stream.base)
+            owner = owner.source
+        return owner, ceiling
+
+    def bounds(self, position: int) -> tuple[int, int]:
+        """Give the start and end of the append that holds a byte, inherited or not."""
+        owner, ceiling = self.owner(position)
+        start, end = owner.content.bounds(position)
+        return start, min(end, ceiling)
+
+    def count(self, position: int) -> int:
+        """Count the stream's own appends that end at or before a position."""
+        return self.content.count(position) if position > self.stream.base else 0
+
+    def fetch(self, start: int, end: int) -> bytes:
+        """Read bytes, inherited ones from the ancestors that hold them."""
+        if start >= self.stream.base:
+            return self.content.fetch(start, end)
+        chain = [self]
+        while chain[-1].source is not None:
+            chain.append(chain[-1].source)
+        bases = [entry.stream.base for entry in chain]
+        ranges = lineage.segments(bases, start, end)
+        return b"".join(chain[part.ancestor].content.fetch(part.start, part.end) for part in ranges)
+
+    # -- Its parts -------------------------------------------------------------------------------
+
+    def stage(self, change: parts.Stage, now_ms: int) -> None:
+        """Add a part."""
+        self.staged[parts.apply_stage(self.stream, change, now_ms)] = change.data
+
+    def commit(self, change: parts.Commit, now_ms: int) -> list[int]:
+        """Append parts, and give the numbers of all that are no longer staged.
+
+        Each part remains an append with boundaries of its own: a commit may be larger than memory, and a
+        reader must not have to fetch all of it to find one.
+        """
+        numbers = parts.take_parts(self.stream, change.ids)
+        for number in numbers:
+            self.content.append(self.staged.pop(number))
+        streams.apply_append(self.stream, change.append, now_ms)
+        return numbers + self.drop_all_parts() if change.append.closes else numbers
+
+    def drop_parts(self, ids: list[str]) -> list[int]:
+        """Drop parts, and give their numbers."""
+        numbers = parts.take_parts(self.stream, ids)
+        for number in numbers:
+            del self.staged[number]
+        return numbers
+
+    def drop_all_parts(self) -> list[int]:
+        """Drop every part, and give their numbers."""
+        numbers = list(self.staged)
+        self.staged.clear()
+        if self.stream.staged is not None:
+            self.stream.staged.clear()
+        return numbers
+
+
+class Ending(msgspec.Struct, frozen=True):
+    """What one deletion changes: the entries that are removed, and the source that stays with a fork less."""
+
+    plan: streams.Delete
+    removed: list[StreamEntry]
+    remaining_source: StreamEntry | None

@@ -15,8 +15,8 @@ from millstream.cli.targets import DEFAULT_URL, QUICK, Token, Url
 from millstream.cli.terminals import inert_line
 from millstream.cli.trees import Tree
 from millstream.cli.units import counted, size
-from millstream.client.core import listing
 from millstream.client.core.listing import Listed
+from millstream.client.sync import listing
 
 
 class Sampled(msgspec.Struct, frozen=True):

@@ -84,7 +84,7 @@ def shown(url: str) -> str:
 
 def completed(context: typer.Context, incomplete: str) -> list[str]:
     """Give stream names for the shell: a server that is not there or slow is no error, and gives none."""
-    from millstream.client.core import listing
+    from millstream.client.sync import listing
 
     try:
         there = server(context.params.get("url") or DEFAULT_URL, context.params.get("token"))

@@ -10,12 +10,12 @@ from urllib.parse import quote, urlsplit
 import msgspec
 
 from millstream.client.core import errors
-from millstream.client.core.driving import prepared, run
 from millstream.client.core.endpoints import Ask, Endpoint
 from millstream.client.core.exchanges import Terms, exchange, flag, next_offset, refusal, text
 from millstream.client.core.retry import Retry
 from millstream.client.core.transport import Answer, Download
 from millstream.client.http.sync_sockets import shared_client
+from millstream.client.sync.driving import prepared, run
 from millstream.protocol import headers
 from millstream.protocol.content import DEFAULT_TYPE, Kind, kind_of
 from millstream.spark.options import ServerOptions

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterable, Iterable
 from types import TracebackType
 from typing import Any, Self
 
-from millstream.client.core.driving import arun
+from millstream.client.aio.driving import run
 from millstream.client.core.models import AppendResult, ProducerStamp
 from millstream.client.core.parts import Draft
 from millstream.client.core.transport import AsyncTransport
@@ -33,7 +33,7 @@ class Multipart:
 
     async def write(self, data: Any) -> None:
         """Take one message, as `DurableStream.append` does, and stage a part when there are enough."""
-        await arun(self._transport, self._draft.write(data))
+        await run(self._transport, self._draft.write(data))
 
     async def write_all(self, messages: Iterable[Any] | AsyncIterable[Any]) -> None:
         """Take many messages."""
@@ -53,12 +53,12 @@ class Multipart:
         the stream holds what was first committed with the producer's stamp, and nothing else.
         """
         plan = self._draft.commit(seq=seq, stamp=producer, closes=close)
-        self.result = await arun(self._transport, plan)
+        self.result = await run(self._transport, plan)
         return self.result
 
     async def abort(self) -> None:
         """Drop all that was written."""
-        await arun(self._transport, self._draft.abort())
+        await run(self._transport, self._draft.abort())
 
     async def __aenter__(self) -> Self:
         return self

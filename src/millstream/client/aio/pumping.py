@@ -11,8 +11,8 @@ import threading
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from millstream.client.aio.driving import run
 from millstream.client.core import errors, writing
-from millstream.client.core.driving import arun
 from millstream.client.core.endpoints import Endpoint
 from millstream.client.core.exchanges import Terms
 from millstream.client.core.producing import Batch, ProducerCore, body_of
@@ -113,7 +113,7 @@ class Pump:
         )
         result = None
         try:
-            result = await arun(self._transport, writing.append(self._endpoint, self._terms, ask))
+            result = await run(self._transport, writing.append(self._endpoint, self._terms, ask))
         except errors.MillstreamError as refusal:
             error = refusal
         except Exception as broken:  # a user's header function, for one

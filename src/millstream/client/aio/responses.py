@@ -5,9 +5,9 @@ import contextlib
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator
 from typing import Any, Self, TypeVar
 
-from millstream.client.core.driving import AsyncDrive, asettled
+from millstream.client.aio.driving import Drive, settled
 from millstream.client.core.endpoints import Endpoint
-from millstream.client.core.exchanges import Piece, Started
+from millstream.client.core.exchanges import Chunk, Started
 from millstream.client.core.models import ByteChunk, JsonBatch, TextChunk
 from millstream.client.core.reading import Reader
 from millstream.client.core.responses import ResponseView, byte_chunk, text_chunks
@@ -56,13 +56,13 @@ class StreamResponse(ResponseView):
 
     def __init__(self, endpoint: Endpoint, reader: Reader, transport: AsyncTransport) -> None:
         super().__init__(endpoint.url, reader)
-        self._drive = AsyncDrive(transport, reader.plan())
+        self._drive = Drive(transport, reader.plan())
         self._subscription: Subscription | None = None
-        self._ahead: Piece | None = None
+        self._ahead: Chunk | None = None
 
     async def _start(self) -> None:
         first = await self._drive.next()
-        if isinstance(first, Piece):
+        if isinstance(first, Chunk):
             self._ahead = first
 
     # -- Everything there is -----------------------------------------------------------------
@@ -70,35 +70,35 @@ class StreamResponse(ResponseView):
     async def read_bytes(self) -> bytes:
         """Give all bytes up to the stream's present tail."""
         self._consume("read_bytes")
-        return b"".join([piece.data async for piece in self._until_up_to_date()])
+        return b"".join([chunk.data async for chunk in self._until_up_to_date()])
 
     async def read_text(self) -> str:
         """Give all text up to the stream's present tail."""
         self._consume("read_text")
-        return b"".join([piece.data async for piece in self._until_up_to_date()]).decode(errors="replace")
+        return b"".join([chunk.data async for chunk in self._until_up_to_date()]).decode(errors="replace")
 
     async def read_json(self) -> list[Any]:
         """Give all messages up to the stream's present tail."""
         self._consume("read_json")
-        return [item async for piece in self._until_up_to_date() for item in self._json_batch(piece).items]
+        return [item async for chunk in self._until_up_to_date() for item in self._json_batch(chunk).items]
 
     # -- One by one ----------------------------------------------------------------------------
 
     def iter_bytes(self) -> AsyncIterator[bytes]:
         """Give bytes as they come."""
         self._consume("iter_bytes")
-        return self._shown(lambda piece: [piece.data] if piece.data else [])
+        return self._shown(lambda chunk: [chunk.data] if chunk.data else [])
 
     def iter_text(self) -> AsyncIterator[str]:
         """Give text as it comes, in whole characters."""
         self._consume("iter_text")
         show = text_chunks()
-        return self._shown(lambda piece: [text] if (text := show(piece).data) else [])
+        return self._shown(lambda chunk: [text] if (text := show(chunk).data) else [])
 
     def iter_json(self) -> AsyncIterator[Any]:
         """Give messages one by one."""
         self._consume("iter_json")
-        return self._shown(lambda piece: self._json_batch(piece).items)
+        return self._shown(lambda chunk: self._json_batch(chunk).items)
 
     def __aiter__(self) -> AsyncIterator[bytes]:
         return self.iter_bytes()
@@ -108,18 +108,18 @@ class StreamResponse(ResponseView):
     def iter_json_batches(self) -> AsyncIterator[JsonBatch[Any]]:
         """Give messages as they came together, with the offset to resume after them."""
         self._consume("iter_json_batches")
-        return self._shown(lambda piece: [self._json_batch(piece)])
+        return self._shown(lambda chunk: [self._json_batch(chunk)])
 
     def iter_byte_chunks(self) -> AsyncIterator[ByteChunk]:
         """Give bytes as they came together, with the offset to resume after them."""
         self._consume("iter_byte_chunks")
-        return self._shown(lambda piece: [byte_chunk(piece)])
+        return self._shown(lambda chunk: [byte_chunk(chunk)])
 
     def iter_text_chunks(self) -> AsyncIterator[TextChunk]:
         """Give text as it came together, with the offset to resume after it."""
         self._consume("iter_text_chunks")
         show = text_chunks()
-        return self._shown(lambda piece: [show(piece)])
+        return self._shown(lambda chunk: [show(chunk)])
 
     # -- In the background -----------------------------------------------------------------------
 
@@ -159,37 +159,37 @@ class StreamResponse(ResponseView):
             with contextlib.suppress(ValueError, RuntimeError):  # in use, or its loop is closed
                 self._drive.close()
 
-    async def _pieces(self) -> AsyncGenerator[Piece, None]:
+    async def _chunks(self) -> AsyncGenerator[Chunk, None]:
         try:
             if self._ahead is not None:
                 first, self._ahead = self._ahead, None
                 yield first
-            while (piece := await self._drive.next()) is not None:
-                if not isinstance(piece, Started):
-                    yield piece
+            while (chunk := await self._drive.next()) is not None:
+                if not isinstance(chunk, Started):
+                    yield chunk
         finally:
             self._drive.close()
 
-    async def _until_up_to_date(self) -> AsyncGenerator[Piece, None]:
-        async with contextlib.aclosing(self._pieces()) as pieces:
-            async for piece in pieces:
-                yield piece
-                if piece.up_to_date:
+    async def _until_up_to_date(self) -> AsyncGenerator[Chunk, None]:
+        async with contextlib.aclosing(self._chunks()) as chunks:
+            async for chunk in chunks:
+                yield chunk
+                if chunk.up_to_date:
                     break
 
-    async def _shown(self, show: Callable[[Piece], list[M]]) -> AsyncGenerator[M, None]:
-        async with contextlib.aclosing(self._pieces()) as pieces:
-            async for piece in pieces:
-                for one in show(piece):
+    async def _shown(self, show: Callable[[Chunk], list[M]]) -> AsyncGenerator[M, None]:
+        async with contextlib.aclosing(self._chunks()) as chunks:
+            async for chunk in chunks:
+                for one in show(chunk):
                     yield one
 
     def _subscribe(
-        self, show: Callable[[Piece], M], callback: Callable[[M], Awaitable[None] | None]
+        self, show: Callable[[Chunk], M], callback: Callable[[M], Awaitable[None] | None]
     ) -> "Subscription":
-        async def handle(piece: Piece) -> None:
-            await asettled(callback(show(piece)))
+        async def handle(chunk: Chunk) -> None:
+            await settled(callback(show(chunk)))
 
-        self._subscription = Subscription(self._drive, self._pieces(), handle)
+        self._subscription = Subscription(self._drive, self._chunks(), handle)
         return self._subscription
 
 
@@ -207,13 +207,13 @@ class Subscription:
 
     def __init__(
         self,
-        drive: AsyncDrive,
-        pieces: AsyncGenerator[Piece, None],
-        handle: Callable[[Piece], Awaitable[None]],
+        drive: Drive,
+        chunks: AsyncGenerator[Chunk, None],
+        handle: Callable[[Chunk], Awaitable[None]],
     ) -> None:
         self._drive = drive
         self._error: BaseException | None = None
-        self._task = asyncio.get_running_loop().create_task(self._work(pieces, handle))
+        self._task = asyncio.get_running_loop().create_task(self._work(chunks, handle))
 
     @property
     def done(self) -> bool:
@@ -238,12 +238,12 @@ class Subscription:
             await asyncio.wait([self._task])
 
     async def _work(
-        self, pieces: AsyncGenerator[Piece, None], handle: Callable[[Piece], Awaitable[None]]
+        self, chunks: AsyncGenerator[Chunk, None], handle: Callable[[Chunk], Awaitable[None]]
     ) -> None:
         try:
-            async with contextlib.aclosing(pieces):
-                async for piece in pieces:
-                    await handle(piece)
+            async with contextlib.aclosing(chunks):
+                async for chunk in chunks:
+                    await handle(chunk)
                     if self._drive.scope.cancelled.is_set():
                         break
         except Exception as error:  # it belongs to whoever waits

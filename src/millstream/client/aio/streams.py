@@ -7,11 +7,11 @@ from collections.abc import (
 )
 from typing import Any, Self
 
+from millstream.client.aio.driving import run
 from millstream.client.aio.parts import Multipart
 from millstream.client.aio.responses import Opening
 from millstream.client.core import bodies, writing
 from millstream.client.core.batching import AppendQueue, Entry
-from millstream.client.core.driving import arun
 from millstream.client.core.dual import on_class_or_instance
 from millstream.client.core.endpoints import Endpoint
 from millstream.client.core.errors import MillstreamError, TransportError
@@ -21,7 +21,7 @@ from millstream.client.core.models import (
     CloseResult,
     HeadersLike,
     HeadResult,
-    Live,
+    LiveMode,
     OnError,
     ParamsLike,
     ProducerStamp,
@@ -39,7 +39,7 @@ def stream(
     url: str,
     *,
     offset: str = "-1",
-    live: Live = True,
+    live: LiveMode = True,
     headers: HeadersLike | None = None,
     params: ParamsLike | None = None,
     cursor: str | None = None,
@@ -157,7 +157,7 @@ class DurableStream:
             fork_offset=fork_offset,
             fork_sub_offset=fork_sub_offset,
         )
-        handle.content_type = (await arun(handle._transport, plan)).content_type
+        handle.content_type = (await run(handle._transport, plan)).content_type
         return handle
 
     @classmethod
@@ -173,19 +173,19 @@ class DurableStream:
     ) -> Self:
         """Take a handle on a stream that is there; raises `StreamNotFoundError` when it is not."""
         handle = cls(url, headers=headers, params=params, timeout=timeout, retry=retry, client=client)
-        found = await arun(handle._transport, writing.head(handle._endpoint, handle._terms))
+        found = await run(handle._transport, writing.head(handle._endpoint, handle._terms))
         handle.content_type = found.content_type
         return handle
 
     @on_class_or_instance
     async def head(self) -> HeadResult:
         """Describe the stream without reading it; `DurableStream.head(url)` needs no handle."""
-        return await arun(self._transport, writing.head(self._endpoint, self._terms))
+        return await run(self._transport, writing.head(self._endpoint, self._terms))
 
     @on_class_or_instance
     async def delete(self) -> None:
         """Delete the stream; `DurableStream.delete(url)` needs no handle."""
-        return await arun(self._transport, writing.delete(self._endpoint, self._terms))
+        return await run(self._transport, writing.delete(self._endpoint, self._terms))
 
     async def append(
         self, data: Any, *, seq: str | None = None, producer: ProducerStamp | None = None
@@ -243,7 +243,7 @@ class DurableStream:
             as_json = bodies.is_json(content_type) if content_type is not None else await self._knows_json()
             written = bodies.join([bodies.message(body, as_json=as_json)], as_json=as_json)
         kind = (content_type or self.content_type or "").encode("latin-1")
-        return await arun(self._transport, writing.close(self._endpoint, self._terms, written, kind))
+        return await run(self._transport, writing.close(self._endpoint, self._terms, written, kind))
 
     async def fork(
         self,
@@ -286,7 +286,7 @@ class DurableStream:
         a list holds messages. The same bytes again are fine, other bytes raise `PartConflictError`.
         What is not committed within a day is dropped.
         """
-        await arun(self._transport, self._parts.stage(id, data))
+        await run(self._transport, self._parts.stage(id, data))
 
     async def commit_parts(
         self,
@@ -303,17 +303,17 @@ class DurableStream:
         raises `PartMissingError`.
         """
         plan = self._parts.commit(list(ids), seq=seq, stamp=producer, closes=close)
-        return await arun(self._transport, plan)
+        return await run(self._transport, plan)
 
     async def drop_part(self, id: str) -> None:
         """Drop a part that will not be committed; one that is not there is fine."""
-        await arun(self._transport, self._parts.drop(id))
+        await run(self._transport, self._parts.drop(id))
 
     def stream(
         self,
         *,
         offset: str = "-1",
-        live: Live = True,
+        live: LiveMode = True,
         cursor: str | None = None,
         on_error: OnError | None = None,
     ) -> Opening:
@@ -339,7 +339,7 @@ class DurableStream:
     async def _knows_json(self) -> bool:
         if self.content_type is None:
             plan = writing.content_type_of(self._endpoint, self._terms)
-            self.content_type = await arun(self._transport, plan)
+            self.content_type = await run(self._transport, plan)
         return bodies.is_json(self.content_type)
 
     def _pass_on(self) -> None:
@@ -385,4 +385,4 @@ class DurableStream:
         kind = (self.content_type or "").encode("latin-1")
         body = bodies.join(messages, as_json=as_json)
         ask = writing.append_ask(body, self._terms, kind, seq=seq, stamp=stamp)
-        return await arun(self._transport, writing.append(self._endpoint, self._terms, ask))
+        return await run(self._transport, writing.append(self._endpoint, self._terms, ask))

@@ -9,7 +9,7 @@ sends back what came of it, or throws the `TransportError` that it met:
     Shut()                -> None              let go of what was opened
     Sleep(seconds)        -> None
     Call(function, error) -> its result        the user's `on_error`
-    Deliver(piece)        -> None              for the user; the driver returns to its caller
+    Deliver(chunk)        -> None              for the user; the driver returns to its caller
     Started()             -> None              the first good answer is here
 """
 
@@ -65,7 +65,7 @@ class Started(msgspec.Struct, frozen=True, gc=False):
     """The first good answer is here."""
 
 
-class Piece(msgspec.Struct, frozen=True, gc=False):
+class Chunk(msgspec.Struct, frozen=True, gc=False):
     """Content, and where the reader is after it.
 
     Several events may come before the control event that makes them count; each is a part.
@@ -86,7 +86,7 @@ class Piece(msgspec.Struct, frozen=True, gc=False):
 class Deliver(msgspec.Struct, frozen=True, gc=False):
     """Give this to the user."""
 
-    piece: Piece
+    chunk: Chunk
 
 
 Effect = Send | Open | Read | Shut | Sleep | Call | Started | Deliver

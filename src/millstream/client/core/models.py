@@ -5,7 +5,7 @@ from typing import Any, Generic, Literal, TypeVar
 
 import msgspec
 
-Live = bool | Literal["long-poll", "sse"]
+LiveMode = bool | Literal["long-poll", "sse"]
 """How to go on after catching up: not at all, as is best, by long-polling, by server-sent events."""
 
 Value = str | Callable[[], str | Awaitable[str]]

@@ -21,9 +21,9 @@ from millstream.client.core import errors, retry
 from millstream.client.core.endpoints import Ask, Endpoint
 from millstream.client.core.exchanges import (
     Call,
+    Chunk,
     Deliver,
     Open,
-    Piece,
     Plan,
     Read,
     Shut,
@@ -37,7 +37,7 @@ from millstream.client.core.exchanges import (
     refusal,
     text,
 )
-from millstream.client.core.models import Live, OnError
+from millstream.client.core.models import LiveMode, OnError
 from millstream.client.core.retry import Attempts
 from millstream.client.core.transport import Answer, Headers
 from millstream.protocol import headers, sse
@@ -82,7 +82,7 @@ class Reader:
         terms: Terms,
         *,
         offset: str = "-1",
-        live: Live = True,
+        live: LiveMode = True,
         cursor: str | None = None,
         content_type: str | None = None,
         on_error: OnError | None = None,
@@ -266,4 +266,4 @@ class Reader:
         self.stream_closed = stream_closed
         if parts or self._told != (up_to_date, stream_closed):
             self._told = (up_to_date, stream_closed)
-            yield Deliver(Piece(parts, offset, up_to_date, self.cursor, stream_closed))
+            yield Deliver(Chunk(parts, offset, up_to_date, self.cursor, stream_closed))

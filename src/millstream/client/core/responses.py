@@ -1,6 +1,6 @@
 """Responses: what both shells' `StreamResponse` have in common.
 
-A response is read once, in one way. Its position moves when a piece reaches the user.
+A response is read once, in one way. Its position moves when a chunk reaches the user.
 """
 
 from collections.abc import Callable, Iterator
@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 
 from millstream.client.core import bodies
 from millstream.client.core.errors import AlreadyConsumedError
-from millstream.client.core.exchanges import Piece
-from millstream.client.core.models import ByteChunk, JsonBatch, Live, TextChunk
+from millstream.client.core.exchanges import Chunk
+from millstream.client.core.models import ByteChunk, JsonBatch, LiveMode, TextChunk
 from millstream.client.core.reading import Reader
 
 M = TypeVar("M")
@@ -29,7 +29,7 @@ class ResponseView:
         return self._reader.content_type
 
     @property
-    def live(self) -> Live:
+    def live(self) -> LiveMode:
         """How this response goes on after catching up."""
         return self._reader.live
 
@@ -77,24 +77,24 @@ class ResponseView:
             )
         self._consumed_by = method
 
-    def _json_batch(self, piece: Piece) -> JsonBatch[Any]:
-        parts = [bodies.from_json(part, self.url) for part in piece.parts]
+    def _json_batch(self, chunk: Chunk) -> JsonBatch[Any]:
+        parts = [bodies.from_json(part, self.url) for part in chunk.parts]
         items = parts[0] if len(parts) == 1 else [item for part in parts for item in part]
-        return JsonBatch(items, piece.offset, piece.up_to_date, piece.cursor, piece.stream_closed)
+        return JsonBatch(items, chunk.offset, chunk.up_to_date, chunk.cursor, chunk.stream_closed)
 
 
-def byte_chunk(piece: Piece) -> ByteChunk:
-    """Show a piece as bytes."""
-    return ByteChunk(piece.data, piece.offset, piece.up_to_date, piece.cursor, piece.stream_closed)
+def byte_chunk(chunk: Chunk) -> ByteChunk:
+    """Show a chunk as bytes."""
+    return ByteChunk(chunk.data, chunk.offset, chunk.up_to_date, chunk.cursor, chunk.stream_closed)
 
 
-def text_chunks() -> Callable[[Piece], TextChunk]:
-    """Show pieces as text; a character that is cut by a piece's end comes with the next."""
+def text_chunks() -> Callable[[Chunk], TextChunk]:
+    """Show chunks as text; a character that is cut by a chunk's end comes with the next."""
     decoder = bodies.TextDecoder()
 
-    def show(piece: Piece) -> TextChunk:
-        text = decoder.feed(piece.data, final=piece.stream_closed)
-        return TextChunk(text, piece.offset, piece.up_to_date, piece.cursor, piece.stream_closed)
+    def show(chunk: Chunk) -> TextChunk:
+        text = decoder.feed(chunk.data, final=chunk.stream_closed)
+        return TextChunk(text, chunk.offset, chunk.up_to_date, chunk.cursor, chunk.stream_closed)
 
     return show
 

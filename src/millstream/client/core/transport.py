@@ -4,7 +4,7 @@ A transport sends one request and gives its answer, whole (`send`) or as it come
 never repeats a request on its own: whether that is safe is the core's question. Every failure is
 a `TransportError`, whose `unsent` is true only when no byte of the request can have arrived.
 
-A `Scope` lets somebody else end what a transport is doing: cancelling it breaks the connection
+A `CancelScope` lets somebody else end what a transport is doing: cancelling it breaks the connection
 that it holds, which wakes the thread or task that waits there.
 """
 
@@ -66,7 +66,7 @@ def broken(request: Request, error: Exception) -> TransportError:
     return TransportError(f"The connection broke ({error})", url=request.url)
 
 
-class Scope:
+class CancelScope:
     """What can be cancelled from outside: at most one connection at a time."""
 
     def __init__(self) -> None:
@@ -107,11 +107,11 @@ class Download(Protocol):
 class Transport(Protocol):
     """HTTP for the sync shell. Safe to share between threads."""
 
-    def send(self, request: Request, scope: Scope | None = None) -> Answer:
+    def send(self, request: Request, scope: CancelScope | None = None) -> Answer:
         """Send a request and give its whole answer."""
         ...
 
-    def open(self, request: Request, scope: Scope | None = None) -> Download:
+    def open(self, request: Request, scope: CancelScope | None = None) -> Download:
         """Send a request and give its answer once the headers are here."""
         ...
 
@@ -136,11 +136,11 @@ class AsyncDownload(Protocol):
 class AsyncTransport(Protocol):
     """HTTP for the async shell."""
 
-    async def send(self, request: Request, scope: Scope | None = None) -> Answer:
+    async def send(self, request: Request, scope: CancelScope | None = None) -> Answer:
         """Send a request and give its whole answer."""
         ...
 
-    async def open(self, request: Request, scope: Scope | None = None) -> AsyncDownload:
+    async def open(self, request: Request, scope: CancelScope | None = None) -> AsyncDownload:
         """Send a request and give its answer once the headers are here."""
         ...
 

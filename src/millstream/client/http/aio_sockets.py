@@ -12,7 +12,7 @@ import weakref
 from collections.abc import AsyncGenerator
 from typing import Final
 
-from millstream.client.core.transport import Answer, Origin, Request, Scope, broken, not_connected
+from millstream.client.core.transport import Answer, CancelScope, Origin, Request, broken, not_connected
 from millstream.client.http.http1 import Incoming, ProtocolError, default_tls, locate, render
 from millstream.client.http.sync_sockets import IDLE_S
 
@@ -20,7 +20,7 @@ HIGH_WATER_BYTES: Final = 1024 * 1024
 """Stop receiving when this much of a body waits to be read."""
 
 
-class Connection(asyncio.Protocol):
+class ClientConnection(asyncio.Protocol):
     """One connection, and at most one request on it."""
 
     def __init__(self, origin: Origin) -> None:
@@ -158,10 +158,10 @@ class HttpClient:
         self._tls = tls
         self._connect_timeout_s = connect_timeout_s
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._idle: dict[Origin, list[Connection]] = {}
+        self._idle: dict[Origin, list[ClientConnection]] = {}
         self._until_loop_ends: AsyncGenerator[None, None] | None = None
 
-    async def send(self, request: Request, scope: Scope | None = None) -> Answer:
+    async def send(self, request: Request, scope: CancelScope | None = None) -> Answer:
         """Send a request and give its whole answer."""
         connection, incoming = await self._begin(request, scope, streams=False)
         try:
@@ -173,7 +173,7 @@ class HttpClient:
         finally:
             self._release(connection, scope)
 
-    async def open(self, request: Request, scope: Scope | None = None) -> "SocketDownload":
+    async def open(self, request: Request, scope: CancelScope | None = None) -> "SocketDownload":
         """Send a request and give its answer once the headers are here."""
         connection, incoming = await self._begin(request, scope, streams=True)
         try:
@@ -200,8 +200,8 @@ class HttpClient:
         await self.close()
 
     async def _begin(
-        self, request: Request, scope: Scope | None, *, streams: bool
-    ) -> tuple[Connection, Incoming]:
+        self, request: Request, scope: CancelScope | None, *, streams: bool
+    ) -> tuple[ClientConnection, Incoming]:
         origin, host, target = locate(request.url)
         loop = asyncio.get_running_loop()
         if self._loop is not loop:
@@ -221,7 +221,7 @@ class HttpClient:
         self._until_loop_ends = _at_loop_end(weakref.ref(self))
         await anext(self._until_loop_ends)
 
-    def _take(self, origin: Origin) -> Connection | None:
+    def _take(self, origin: Origin) -> ClientConnection | None:
         idle = self._idle.get(origin, [])
         while idle:
             connection = idle.pop()
@@ -230,18 +230,20 @@ class HttpClient:
             connection.abort()
         return None
 
-    async def _connect(self, loop: asyncio.AbstractEventLoop, origin: Origin, request: Request) -> Connection:
+    async def _connect(
+        self, loop: asyncio.AbstractEventLoop, origin: Origin, request: Request
+    ) -> ClientConnection:
         tls = (self._tls or default_tls()) if origin.tls else None
         try:
             async with asyncio.timeout(self._connect_timeout_s):
                 _, connection = await loop.create_connection(
-                    lambda: Connection(origin), origin.host, origin.port, ssl=tls
+                    lambda: ClientConnection(origin), origin.host, origin.port, ssl=tls
                 )
         except OSError as error:
             raise not_connected(request, origin, error) from None
         return connection
 
-    def _release(self, connection: Connection, scope: Scope | None) -> None:
+    def _release(self, connection: ClientConnection, scope: CancelScope | None) -> None:
         if scope is not None:
             scope.holds(None)
         if not connection.reusable or (scope is not None and scope.cancelled.is_set()):
@@ -273,13 +275,13 @@ class SocketDownload:
     def __init__(
         self,
         client: HttpClient,
-        connection: Connection,
+        connection: ClientConnection,
         incoming: Incoming,
         request: Request,
-        scope: Scope | None,
+        scope: CancelScope | None,
     ) -> None:
         self._client = client
-        self._connection: Connection | None = connection
+        self._connection: ClientConnection | None = connection
         self._incoming = incoming
         self._request = request
         self._scope = scope

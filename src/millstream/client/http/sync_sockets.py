@@ -15,7 +15,15 @@ import threading
 import time
 from typing import Final
 
-from millstream.client.core.transport import Answer, Closing, Origin, Request, Scope, broken, not_connected
+from millstream.client.core.transport import (
+    Answer,
+    CancelScope,
+    Closing,
+    Origin,
+    Request,
+    broken,
+    not_connected,
+)
 from millstream.client.http.http1 import Incoming, ProtocolError, default_tls, locate, render
 
 SMALL_BYTES: Final = 16 * 1024
@@ -28,7 +36,7 @@ IDLE_S: Final = 4.0
 _OneSocket = socket.socket | ssl.SSLSocket
 
 
-class Connection:
+class ClientConnection:
     """One connection, and at most one request on it."""
 
     __slots__ = ("_incoming", "_is_cut", "_socket", "_timeout_s", "idle_since", "origin")
@@ -128,9 +136,9 @@ class HttpClient(Closing):
     def _start(self) -> None:
         self._process = os.getpid()
         self._lock = threading.Lock()
-        self._idle: dict[Origin, list[Connection]] = {}
+        self._idle: dict[Origin, list[ClientConnection]] = {}
 
-    def send(self, request: Request, scope: Scope | None = None) -> Answer:
+    def send(self, request: Request, scope: CancelScope | None = None) -> Answer:
         """Send a request and give its whole answer."""
         connection, incoming = self._begin(request, scope)
         pieces: list[bytes] = []
@@ -143,7 +151,7 @@ class HttpClient(Closing):
             self._release(connection, scope)
         return Answer(incoming.status, incoming.headers, b"".join(pieces))
 
-    def open(self, request: Request, scope: Scope | None = None) -> "SocketDownload":
+    def open(self, request: Request, scope: CancelScope | None = None) -> "SocketDownload":
         """Send a request and give its answer once the headers are here."""
         connection, incoming = self._begin(request, scope)
         try:
@@ -165,7 +173,7 @@ class HttpClient(Closing):
         for connection in connections:
             connection.close()
 
-    def _begin(self, request: Request, scope: Scope | None) -> tuple[Connection, Incoming]:
+    def _begin(self, request: Request, scope: CancelScope | None) -> tuple[ClientConnection, Incoming]:
         origin, host, target = locate(request.url)
         connection = self._take(origin) or self._connect(origin, request)
         try:
@@ -178,7 +186,7 @@ class HttpClient(Closing):
                 raise broken(request, error) from None
             raise
 
-    def _take(self, origin: Origin) -> Connection | None:
+    def _take(self, origin: Origin) -> ClientConnection | None:
         if self._process != os.getpid():
             self._start()  # what the parent had is the parent's
         while True:
@@ -191,22 +199,22 @@ class HttpClient(Closing):
                 return connection
             connection.close()
 
-    def _connect(self, origin: Origin, request: Request) -> Connection:
+    def _connect(self, origin: Origin, request: Request) -> ClientConnection:
         try:
             connected = socket.create_connection((origin.host, origin.port), self._connect_timeout_s)
         except OSError as error:
             raise not_connected(request, origin, error) from None
         connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if not origin.tls:
-            return Connection(origin, connected)
+            return ClientConnection(origin, connected)
         try:
             secured = (self._tls or default_tls()).wrap_socket(connected, server_hostname=origin.host)
         except OSError as error:
             connected.close()
             raise not_connected(request, origin, error) from None
-        return Connection(origin, secured)
+        return ClientConnection(origin, secured)
 
-    def _release(self, connection: Connection, scope: Scope | None) -> None:
+    def _release(self, connection: ClientConnection, scope: CancelScope | None) -> None:
         if scope is not None:
             scope.holds(None)
         if not connection.reusable or (scope is not None and scope.cancelled.is_set()):
@@ -223,14 +231,14 @@ class SocketDownload:
     def __init__(
         self,
         client: HttpClient,
-        connection: Connection,
+        connection: ClientConnection,
         incoming: Incoming,
         request: Request,
-        scope: Scope | None,
+        scope: CancelScope | None,
         first: bytes,
     ) -> None:
         self._client = client
-        self._connection: Connection | None = connection
+        self._connection: ClientConnection | None = connection
         self._incoming = incoming
         self._request = request
         self._scope = scope

@@ -4,10 +4,10 @@ from collections.abc import Iterable
 from types import TracebackType
 from typing import Any, Self
 
-from millstream.client.core.driving import run
 from millstream.client.core.models import AppendResult, ProducerStamp
 from millstream.client.core.parts import Draft
 from millstream.client.core.transport import Transport
+from millstream.client.sync.driving import run
 
 
 class Multipart:

@@ -1,13 +1,12 @@
 """The sync producer: the same engine as the async one, on a loop in a thread of its own."""
 
-import asyncio
 import os
 import threading
 import time
 import warnings
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 from millstream.client.aio.pumping import Pump
 from millstream.client.core import bodies
@@ -16,12 +15,8 @@ from millstream.client.core.exchanges import Terms
 from millstream.client.core.models import CloseResult
 from millstream.client.core.producing import MAX_BATCH_BYTES, ProducerCore
 from millstream.client.core.retry import DEFAULT, Retry
-from millstream.client.core.transport import Answer, AsyncDownload, AsyncTransport, Request, Scope, Transport
-from millstream.client.http import aio_sockets
-from millstream.client.http.sync_sockets import HttpClient
+from millstream.client.sync.pumping import LoopThread, async_transport
 from millstream.client.sync.streams import DurableStream
-
-R = TypeVar("R")
 
 
 class IdempotentProducer:
@@ -59,12 +54,12 @@ class IdempotentProducer:
             linger_s=linger_ms / 1000,
             max_in_flight=max_in_flight,
         )
-        transport = _for_loops(stream._transport)
+        transport = async_transport(stream._transport)
         terms = Terms(retry, stream._terms.timeout_s)
         self._pump = Pump(self._core, stream._endpoint, terms, transport, on_error)
         self._process = os.getpid()
         self._starting = threading.Lock()
-        self._worker: _Worker | None = None
+        self._worker: LoopThread | None = None
         self._stopped: str | None = None
 
     @property
@@ -169,7 +164,7 @@ class IdempotentProducer:
             self._stop("detached")
 
     def __del__(self) -> None:
-        worker: _Worker | None = getattr(self, "_worker", None)
+        worker: LoopThread | None = getattr(self, "_worker", None)
         if worker is None or self._process != os.getpid():
             return
         worker.stop()
@@ -187,13 +182,13 @@ class IdempotentProducer:
         if self._stopped is not None:
             raise ProducerStoppedError(f"The producer was {self._stopped}", url=self._stream.url)
 
-    def _start(self) -> "_Worker":
+    def _start(self) -> LoopThread:
         self._check()
         with self._starting:
             if self._worker is None:
                 self._pump.as_json = self._stream._knows_json()
                 self._pump.content_type = (self._stream.content_type or "").encode("latin-1")
-                self._worker = _Worker()
+                self._worker = LoopThread()
             return self._worker
 
     def _stop(self, how: str) -> None:
@@ -203,62 +198,3 @@ class IdempotentProducer:
             worker.run(self._pump.stop())
             worker.stop()
             worker.join()
-
-
-class _Worker:
-    """A thread with an event loop."""
-
-    def __init__(self) -> None:
-        self.loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(
-            target=_serve, args=(self.loop,), name="millstream-producer", daemon=True
-        )
-        self._thread.start()
-
-    def run(self, work: Coroutine[Any, Any, R]) -> R:
-        """Run a coroutine on the loop, and wait for it."""
-        return asyncio.run_coroutine_threadsafe(work, self.loop).result()
-
-    def stop(self) -> None:
-        """End the loop; what it still does is cancelled."""
-        self.loop.call_soon_threadsafe(self.loop.stop)
-
-    def join(self) -> None:
-        """Wait for the thread's end."""
-        self._thread.join()
-
-
-def _serve(loop: asyncio.AbstractEventLoop) -> None:
-    asyncio.set_event_loop(loop)
-    try:
-        loop.run_forever()
-        left = asyncio.all_tasks(loop)
-        for task in left:
-            task.cancel()
-        loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
-        loop.run_until_complete(loop.shutdown_asyncgens())
-    finally:
-        asyncio.set_event_loop(None)
-        loop.close()
-
-
-def _for_loops(transport: Transport) -> AsyncTransport:
-    """Give a transport for the producer's loop that is like the stream's."""
-    if isinstance(transport, HttpClient):
-        return aio_sockets.HttpClient(tls=transport._tls, connect_timeout_s=transport._connect_timeout_s)
-    return _Threaded(transport)
-
-
-class _Threaded:
-    """A transport that blocks, used from a loop."""
-
-    def __init__(self, transport: Transport) -> None:
-        self._transport = transport
-
-    async def send(self, request: Request, scope: Scope | None = None) -> Answer:
-        """Send a request and give its whole answer."""
-        return await asyncio.to_thread(self._transport.send, request, scope)
-
-    async def open(self, request: Request, scope: Scope | None = None) -> AsyncDownload:
-        """Producers do not read."""
-        raise NotImplementedError

@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from millstream.client.core.driving import Drive
 from millstream.client.core.endpoints import Endpoint
-from millstream.client.core.exchanges import Piece, Started
+from millstream.client.core.exchanges import Chunk, Started
 from millstream.client.core.models import ByteChunk, JsonBatch, TextChunk
 from millstream.client.core.reading import Reader
 from millstream.client.core.responses import ResponseView, byte_chunk, flatten, text_chunks
 from millstream.client.core.transport import Transport
+from millstream.client.sync.driving import Drive
 
 M = TypeVar("M")
 
@@ -31,9 +31,9 @@ class StreamResponse(ResponseView):
         super().__init__(endpoint.url, reader)
         self._drive = Drive(transport, reader.plan())
         self._subscription: Subscription | None = None
-        self._ahead: Piece | None = None
+        self._ahead: Chunk | None = None
         first = self._drive.next()
-        if isinstance(first, Piece):
+        if isinstance(first, Chunk):
             self._ahead = first
 
     # -- Everything there is -----------------------------------------------------------------
@@ -41,35 +41,35 @@ class StreamResponse(ResponseView):
     def read_bytes(self) -> bytes:
         """Give all bytes up to the stream's present tail."""
         self._consume("read_bytes")
-        return b"".join(piece.data for piece in self._until_up_to_date())
+        return b"".join(chunk.data for chunk in self._until_up_to_date())
 
     def read_text(self) -> str:
         """Give all text up to the stream's present tail."""
         self._consume("read_text")
-        return b"".join(piece.data for piece in self._until_up_to_date()).decode(errors="replace")
+        return b"".join(chunk.data for chunk in self._until_up_to_date()).decode(errors="replace")
 
     def read_json(self) -> list[Any]:
         """Give all messages up to the stream's present tail."""
         self._consume("read_json")
-        return [item for piece in self._until_up_to_date() for item in self._json_batch(piece).items]
+        return [item for chunk in self._until_up_to_date() for item in self._json_batch(chunk).items]
 
     # -- One by one ----------------------------------------------------------------------------
 
     def iter_bytes(self) -> Iterator[bytes]:
         """Give bytes as they come."""
         self._consume("iter_bytes")
-        return (piece.data for piece in self._pieces() if piece.data)
+        return (chunk.data for chunk in self._chunks() if chunk.data)
 
     def iter_text(self) -> Iterator[str]:
         """Give text as it comes, in whole characters."""
         self._consume("iter_text")
         show = text_chunks()
-        return (chunk.data for chunk in map(show, self._pieces()) if chunk.data)
+        return (chunk.data for chunk in map(show, self._chunks()) if chunk.data)
 
     def iter_json(self) -> Iterator[Any]:
         """Give messages one by one."""
         self._consume("iter_json")
-        return flatten(map(self._json_batch, self._pieces()))
+        return flatten(map(self._json_batch, self._chunks()))
 
     def __iter__(self) -> Iterator[bytes]:
         return self.iter_bytes()
@@ -79,17 +79,17 @@ class StreamResponse(ResponseView):
     def iter_json_batches(self) -> Iterator[JsonBatch[Any]]:
         """Give messages as they came together, with the offset to resume after them."""
         self._consume("iter_json_batches")
-        return map(self._json_batch, self._pieces())
+        return map(self._json_batch, self._chunks())
 
     def iter_byte_chunks(self) -> Iterator[ByteChunk]:
         """Give bytes as they came together, with the offset to resume after them."""
         self._consume("iter_byte_chunks")
-        return map(byte_chunk, self._pieces())
+        return map(byte_chunk, self._chunks())
 
     def iter_text_chunks(self) -> Iterator[TextChunk]:
         """Give text as it came together, with the offset to resume after it."""
         self._consume("iter_text_chunks")
-        return map(text_chunks(), self._pieces())
+        return map(text_chunks(), self._chunks())
 
     # -- In the background -----------------------------------------------------------------------
 
@@ -133,25 +133,25 @@ class StreamResponse(ResponseView):
         if hasattr(self, "_drive"):
             self.cancel()
 
-    def _pieces(self) -> Iterator[Piece]:
+    def _chunks(self) -> Iterator[Chunk]:
         try:
             if self._ahead is not None:
                 first, self._ahead = self._ahead, None
                 yield first
-            while (piece := self._drive.next()) is not None:
-                if not isinstance(piece, Started):
-                    yield piece
+            while (chunk := self._drive.next()) is not None:
+                if not isinstance(chunk, Started):
+                    yield chunk
         finally:
             self._drive.close()
 
-    def _until_up_to_date(self) -> Iterator[Piece]:
-        for piece in self._pieces():
-            yield piece
-            if piece.up_to_date:
+    def _until_up_to_date(self) -> Iterator[Chunk]:
+        for chunk in self._chunks():
+            yield chunk
+            if chunk.up_to_date:
                 break
 
-    def _subscribe(self, show: Callable[[Piece], M], callback: Callable[[M], None]) -> "Subscription":
-        self._subscription = Subscription(self._drive, self._pieces(), lambda piece: callback(show(piece)))
+    def _subscribe(self, show: Callable[[Chunk], M], callback: Callable[[M], None]) -> "Subscription":
+        self._subscription = Subscription(self._drive, self._chunks(), lambda chunk: callback(show(chunk)))
         return self._subscription
 
 
@@ -167,10 +167,10 @@ class Subscription:
     ['last']
     """
 
-    def __init__(self, drive: Drive, pieces: Iterator[Piece], handle: Callable[[Piece], None]) -> None:
+    def __init__(self, drive: Drive, chunks: Iterator[Chunk], handle: Callable[[Chunk], None]) -> None:
         self._drive = drive
         self._error: BaseException | None = None
-        self._thread = threading.Thread(target=self._work, args=(pieces, handle), daemon=True)
+        self._thread = threading.Thread(target=self._work, args=(chunks, handle), daemon=True)
         self._thread.start()
 
     @property
@@ -196,10 +196,10 @@ class Subscription:
         if threading.current_thread() is not self._thread:
             self._thread.join()
 
-    def _work(self, pieces: Iterator[Piece], handle: Callable[[Piece], None]) -> None:
+    def _work(self, chunks: Iterator[Chunk], handle: Callable[[Chunk], None]) -> None:
         try:
-            for piece in pieces:
-                handle(piece)
+            for chunk in chunks:
+                handle(chunk)
                 if self._drive.scope.cancelled.is_set():
                     break
         except BaseException as error:  # it belongs to whoever waits

@@ -7,7 +7,6 @@ from typing import Any, Self
 
 from millstream.client.core import bodies, writing
 from millstream.client.core.batching import AppendQueue, Entry
-from millstream.client.core.driving import run
 from millstream.client.core.dual import on_class_or_instance
 from millstream.client.core.endpoints import Endpoint
 from millstream.client.core.errors import MillstreamError, TransportError
@@ -17,7 +16,7 @@ from millstream.client.core.models import (
     CloseResult,
     HeadersLike,
     HeadResult,
-    Live,
+    LiveMode,
     OnError,
     ParamsLike,
     ProducerStamp,
@@ -27,6 +26,7 @@ from millstream.client.core.reading import Memory, Reader
 from millstream.client.core.retry import DEFAULT, Retry
 from millstream.client.core.transport import Transport
 from millstream.client.http.sync_sockets import shared_client
+from millstream.client.sync.driving import run
 from millstream.client.sync.parts import Multipart
 from millstream.client.sync.responses import StreamResponse
 
@@ -37,7 +37,7 @@ def stream(
     url: str,
     *,
     offset: str = "-1",
-    live: Live = True,
+    live: LiveMode = True,
     headers: HeadersLike | None = None,
     params: ParamsLike | None = None,
     cursor: str | None = None,
@@ -313,7 +313,7 @@ class DurableStream:
         self,
         *,
         offset: str = "-1",
-        live: Live = True,
+        live: LiveMode = True,
         cursor: str | None = None,
         on_error: OnError | None = None,
     ) -> StreamResponse:

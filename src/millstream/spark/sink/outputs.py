@@ -7,13 +7,13 @@ with the server's words in it.
 import msgspec
 
 from millstream.client.core import errors, writing
-from millstream.client.core.driving import run
 from millstream.client.core.endpoints import Ask
 from millstream.client.core.exchanges import Plan, R, exchange, flag, refusal, text
 from millstream.client.core.models import ProducerStamp
 from millstream.client.core.parts import EXTENSION, Parts
 from millstream.client.core.transport import Answer
 from millstream.client.http.sync_sockets import shared_client
+from millstream.client.sync.driving import run
 from millstream.protocol import headers
 from millstream.protocol.content import DEFAULT_TYPE, Kind, kind_of, same_type
 from millstream.spark.lookups import Server

@@ -11,7 +11,7 @@ import typer
 from millstream.cli import targets
 from millstream.cli.exits import Exit, Failure, explain
 from millstream.cli.inputs import BadLineError, Bunch, Form, Source, blocks, form_of, messages, sources
-from millstream.cli.output import Output
+from millstream.cli.output import StandardOutput
 from millstream.cli.progress import Meter, rate
 from millstream.cli.targets import DEFAULT_URL, Stream, Token, Url
 from millstream.cli.units import counted, duration, size
@@ -100,7 +100,7 @@ def _writer(stream: DurableStream, producer: str | None, epoch: int | None) -> W
 def _append(
     writer: Writer, found: list[Source], form: Form, *, into_json: bool, whole_blocks: bool, close: bool
 ) -> None:
-    output = Output()
+    output = StandardOutput()
     sizes = [source.size for source in found]
     known = [one for one in sizes if one is not None]
     typed = any(source.path is None for source in found) and sys.stdin.isatty()
@@ -144,7 +144,7 @@ def _told(error: errors.MillstreamError, writer: Writer) -> Failure:
 
 
 def _report(
-    output: Output,
+    output: StandardOutput,
     writer: Writer,
     meter: Meter,
     form: Form,

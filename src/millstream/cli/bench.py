@@ -9,7 +9,7 @@ import typer
 
 from millstream.cli import targets
 from millstream.cli.load import Load, Result, run_load
-from millstream.cli.output import Output
+from millstream.cli.output import StandardOutput
 from millstream.cli.progress import activity
 from millstream.cli.targets import DEFAULT_URL, Token, Url
 from millstream.cli.units import number
@@ -35,7 +35,7 @@ def bench(
     load = Load(base, server.headers, seconds=seconds, connections=connections, size=size)
     with activity("preparing ...") as announce:
         results = asyncio.run(run_load(load, announce))
-    output = Output()
+    output = StandardOutput()
     if not output.is_terminal:
         for result in results:
             output.record(msgspec.to_builtins(result))

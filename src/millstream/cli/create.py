@@ -6,7 +6,7 @@ import typer
 
 from millstream.cli import targets
 from millstream.cli.exits import Exit, Failure
-from millstream.cli.output import Output
+from millstream.cli.output import StandardOutput
 from millstream.cli.targets import DEFAULT_URL, QUICK, Stream, Token, Url
 from millstream.client.sync.streams import DurableStream
 from millstream.protocol.content import DEFAULT_TYPE
@@ -64,7 +64,7 @@ def create(
         retry=QUICK,
     )
     head = made.head()
-    Output().result(
+    StandardOutput().result(
         f"{targets.shown(made.url)} is there: {head.content_type}, ends at {head.offset}",
         {
             "stream": targets.shown(made.url),

@@ -7,7 +7,7 @@ import typer
 
 from millstream.cli import targets
 from millstream.cli.exits import Exit, Failure
-from millstream.cli.output import Output
+from millstream.cli.output import StandardOutput
 from millstream.cli.targets import DEFAULT_URL, Token, Url, completed
 from millstream.cli.terminals import inert_line
 
@@ -24,7 +24,7 @@ def delete(
     """Delete streams; a terminal is asked first."""
     server = targets.server(url, token)
     found = [server.stream(name) for name in streams]
-    output = Output()
+    output = StandardOutput()
     for stream in found:
         name = targets.shown(stream.url)
         if not yes and sys.stdin.isatty():

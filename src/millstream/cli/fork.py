@@ -6,7 +6,7 @@ import typer
 
 from millstream.cli import targets
 from millstream.cli.create import ExpiresAt, Ttl, check_lifetime
-from millstream.cli.output import Output
+from millstream.cli.output import StandardOutput
 from millstream.cli.targets import DEFAULT_URL, Stream, Token, Url
 
 
@@ -32,7 +32,7 @@ def fork(
     )
     head = made.head()
     name, origin = targets.shown(made.url), targets.shown(source.url)
-    Output().result(
+    StandardOutput().result(
         f"{name} branches off {origin} and ends at {head.offset}",
         {"stream": name, "forkedFrom": origin, "contentType": head.content_type, "offset": head.offset},
     )

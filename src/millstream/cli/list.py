@@ -9,7 +9,7 @@ import msgspec
 import typer
 
 from millstream.cli import targets
-from millstream.cli.output import Output
+from millstream.cli.output import StandardOutput
 from millstream.cli.progress import activity
 from millstream.cli.targets import DEFAULT_URL, QUICK, Token, Url
 from millstream.cli.terminals import inert_line
@@ -44,7 +44,7 @@ def list_streams(
     server = targets.server(url, token)
     below = f"/{prefix.lstrip('/')}" if prefix else ""
     found = _found(server, below, glob, interval if rates else None)
-    output = Output()
+    output = StandardOutput()
     if not output.is_terminal:
         output.records(map(_fields, found))
         return
@@ -72,7 +72,7 @@ def _found(server: targets.Server, prefix: str, glob: str, interval: float | Non
         yield Sampled(one, (one.bytes - held) / (time.monotonic() - at))
 
 
-def _show(output: Output, found: Iterator[Sampled], *, rates: bool) -> None:
+def _show(output: StandardOutput, found: Iterator[Sampled], *, rates: bool) -> None:
     tree = Tree()
     count = total = 0
     growth = 0.0

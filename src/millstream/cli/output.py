@@ -16,7 +16,7 @@ from millstream.cli.exits import Exit, Failure
 from millstream.protocol import json_frames
 
 
-class Output:
+class StandardOutput:
     """Where results go, and how they look there."""
 
     def __init__(self) -> None:
@@ -71,7 +71,7 @@ def _write(data: bytes) -> None:
 class Content:
     """Shows a stream's content as it comes: messages line by line, other content as it is."""
 
-    def __init__(self, output: Output, *, is_json: bool) -> None:
+    def __init__(self, output: StandardOutput, *, is_json: bool) -> None:
         self._output = output
         self._is_json = is_json
         self._decoder = codecs.getincrementaldecoder("utf-8")(errors="backslashreplace")

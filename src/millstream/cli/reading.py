@@ -9,7 +9,7 @@ from millstream.cli import last as lasts
 from millstream.cli import targets, terminals
 from millstream.cli.exits import Exit, Failure
 from millstream.cli.following import Reading
-from millstream.cli.output import Content, Output
+from millstream.cli.output import Content, StandardOutput
 from millstream.cli.progress import Meter
 from millstream.client.core import bodies
 
@@ -42,7 +42,7 @@ def show_stream(
     stream = server.stream(name)
     head = stream.head()
     is_json = bodies.is_json(head.content_type)
-    output = Output()
+    output = StandardOutput()
     content = Content(output, is_json=is_json)
     start, closed = offset or "-1", False
     if last == 0:
@@ -66,7 +66,7 @@ def show_stream(
         targets.note(terminals.styled(end, "dim", colours=output.colours))
 
 
-def _show(reading: Reading, content: Content, output: Output) -> tuple[str, bool]:
+def _show(reading: Reading, content: Content, output: StandardOutput) -> tuple[str, bool]:
     with Meter("reading", hidden=not output.is_file) as meter:
         for chunk in reading.chunks():
             content.show(chunk.data)

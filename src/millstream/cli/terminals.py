@@ -47,11 +47,6 @@ def inert_line(text: str) -> str:
     return _OBEYED_IN_LINES.sub(_escape, text)
 
 
-def inert_bytes(data: bytes) -> str:
-    """Make bytes harmless; those that are no UTF-8 show as escapes, too."""
-    return inert(data.decode(errors="backslashreplace"))
-
-
 def styled(text: str, style: str, *, colours: bool) -> str:
     """Colour a text, if there are colours."""
     return f"\x1b[{_CODES[style]}m{text}\x1b[0m" if colours and text else text

@@ -9,7 +9,7 @@ from urllib.parse import quote, urlsplit
 
 import msgspec
 
-from millstream.client.core import errors
+from millstream.client.core import errors, listing
 from millstream.client.core.endpoints import Ask, Endpoint
 from millstream.client.core.exchanges import Terms, exchange, flag, next_offset, refusal, text
 from millstream.client.core.retry import Retry
@@ -19,10 +19,9 @@ from millstream.client.sync.driving import prepared, run
 from millstream.protocol import headers
 from millstream.protocol.content import DEFAULT_TYPE, Kind, kind_of
 from millstream.spark.options import ServerOptions
-from millstream.spark.source.offsets import BEGINNING
 
+BEGINNING = "-1"
 _ZERO = "0000000000000000_0000000000000000"
-_PAGE = 1000
 _CHARACTER_BYTES = 4
 
 
@@ -44,21 +43,6 @@ class NoListingError(errors.MillstreamError):
     """The server cannot list its streams, so there is nothing to match a pattern against."""
 
     default_code = "NO_LISTING"
-
-
-class _Listed(msgspec.Struct, rename="camel"):
-    path: str
-    content_type: str
-    tail: str
-    closed: bool
-
-
-class _Page(msgspec.Struct):
-    streams: list[_Listed]
-    cursor: str | None
-
-
-_page = msgspec.json.Decoder(_Page)
 
 
 class Server:
@@ -145,25 +129,22 @@ class Server:
         body = answer.body[: _CHARACTER_BYTES - 1]
         return len(body) - len(body.lstrip(bytes(range(0x80, 0xC0))))
 
-    def _listed(self, glob: str) -> Iterator[_Listed]:
-        endpoint = Endpoint(f"{self.url}/__ds/streams", self._headers)
-        cursor: str | None = None
-        while True:
-            params = [("glob", glob), ("limit", str(_PAGE))]
-            if cursor is not None:
-                params.append(("cursor", cursor))
+    def _listed(self, glob: str) -> Iterator[listing.Listed]:
+        endpoint = listing.endpoint_of(self.url, self._headers)
+        cursor: str | None = ""
+        while cursor is not None:
             try:
-                page = _page.decode(self._send(endpoint, self.ask(tuple(params))).body)
-            except (errors.StreamNotFoundError, msgspec.MsgspecError):
+                page = run(shared_client(), listing.page(endpoint, self.terms, glob=glob, cursor=cursor))
+            except (errors.UnexpectedStatusError, errors.ParseError) as error:
+                if error.status not in (404, None):
+                    raise
                 raise NoListingError(
-                    "pattern needs a server that lists its streams, and url to be its base; "
+                    "pattern needs a server that lists its streams, and url must be its base; "
                     "name the streams with the option streams instead",
                     url=endpoint.url,
                 ) from None
             yield from page.streams
             cursor = page.cursor
-            if cursor is None:
-                return
 
     def _head(self, stream: str, **params: str) -> Answer:
         ask = Ask(b"HEAD", params=tuple(params.items()), timeout_s=self.terms.timeout_s)

@@ -6,9 +6,6 @@ import typer
 
 from millstream.cli.exits import Exit, Failure
 
-BATCHES = "When it works"
-SPARK = "Where it works"
-
 Streams = Annotated[
     str, typer.Argument(help="A glob, 'chat/*', or names with commas.", metavar="STREAMS", show_default=False)
 ]

@@ -28,15 +28,15 @@ def replay(
         str | None,
         typer.Option(help="SQL that names each row's stream: \"'users/' || id\".", metavar="SQL"),
     ] = None,
-    close: Annotated[bool, typer.Option("--close", help="Close the output after the last row.")] = False,
-    closes: Annotated[
-        str | None, typer.Option(help="With --close: what else to close.", metavar="GLOB")
-    ] = None,
     on_bad_record: options.OnBadRecord = "dead-letter",
     dead_letters: options.DeadLetters = "_dead-letters",
     once: options.Once = False,
     every: options.Every = None,
     checkpoint: options.Checkpoint = None,
+    close: Annotated[bool, typer.Option("--close", help="Close the output after the last row.")] = False,
+    closes: Annotated[
+        str | None, typer.Option(help="With --close: what else to close.", metavar="GLOB")
+    ] = None,
     input_option: options.InputOptions = None,
     output_option: options.OutputOptions = None,
     master: options.Master = None,

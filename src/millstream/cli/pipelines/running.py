@@ -15,7 +15,7 @@ import msgspec
 
 from millstream.cli import targets
 from millstream.cli.exits import Exit, Failure
-from millstream.cli.output import Output
+from millstream.cli.output import StandardOutput
 from millstream.cli.pipelines.options import pairs
 from millstream.cli.progress import activity
 from millstream.cli.units import counted, duration, number, size
@@ -59,7 +59,7 @@ def run(
     """Start Spark, run a pipeline on it to its end, and tell what came of it."""
     settings = pairs(conf, "--conf")
     let_workers_find_modules()
-    output = Output()
+    output = StandardOutput()
     with activity("starting Spark ...") as announce:
         spark = start(f"millstream {verb}", master=master, remote=remote, settings=settings)
         try:
@@ -102,7 +102,9 @@ def _first_line(error: Exception) -> str:
     return str(error).strip().splitlines()[0]
 
 
-def _shown(output: Output, verb: str, announce: Callable[[str], None]) -> Callable[["Progress"], None]:
+def _shown(
+    output: StandardOutput, verb: str, announce: Callable[[str], None]
+) -> Callable[["Progress"], None]:
     def show(progress: "Progress") -> None:
         if output.is_terminal:
             announce(f"{verb}: {_told(progress)}")

@@ -1,6 +1,6 @@
 """Fields: messages of JSON as typed columns, parsed many at once where that can be.
 
-Columns of plain types come from `plain`, all others from Arrow, both several times faster than
+ColumnArrays of plain types come from `plain`, all others from Arrow, both several times faster than
 `from_json`; and both refuse all messages when one is unusual. Then they are tried again in short runs,
 and a run that is refused again is parsed message by message. So what is unusual costs time where it is,
 and means the same everywhere.
@@ -14,10 +14,9 @@ import pyarrow
 from pyarrow import json
 
 from millstream.client.core import errors
+from millstream.spark.json.messages import ColumnArrays, Message, Numbers
 from millstream.spark.json.parsing import MessageParser
-from millstream.spark.json.plain import Columns, plain_parser
-from millstream.spark.source.answers import Message
-from millstream.spark.source.ranges import Numbers
+from millstream.spark.json.plain import plain_parser
 
 RUN_ROWS = 200
 _OPENING = ord("{")
@@ -49,12 +48,12 @@ class FieldParser:
             explicit_schema=fields.schema, newlines_in_values=True, unexpected_field_behavior="ignore"
         )
 
-    def whole(self, array: bytes) -> Columns | None:
+    def whole(self, array: bytes) -> ColumnArrays | None:
         """Parse an array of messages without taking it apart; None where that cannot be."""
         made = self._plain.columns(array) if self._plain is not None else None
         return None if made is None else self._with_corrupt(made)
 
-    def columns(self, messages: Sequence[Message], lengths: Numbers, stream: str) -> Columns:
+    def columns(self, messages: Sequence[Message], lengths: Numbers, stream: str) -> ColumnArrays:
         """Parse messages of a stream; give a column for each field."""
         made = self._fast(messages, lengths)
         if made is not None:
@@ -65,7 +64,7 @@ class FieldParser:
         ]
         return {name: pyarrow.concat_arrays([part[name] for part in parts]) for name in parts[0]}
 
-    def _fast(self, messages: Sequence[Message], lengths: Numbers) -> Columns | None:
+    def _fast(self, messages: Sequence[Message], lengths: Numbers) -> ColumnArrays | None:
         """Parse all messages at once; None where one is refused, or parsing cannot be trusted."""
         made = self.whole(b"[%b]" % b",".join(messages))
         if made is not None and _rows(made) == len(messages):
@@ -83,12 +82,12 @@ class FieldParser:
             return None
         return self._with_corrupt({name: table.column(name).chunk(0) for name in self._fields.schema.names})
 
-    def _with_corrupt(self, made: Columns) -> Columns:
+    def _with_corrupt(self, made: ColumnArrays) -> ColumnArrays:
         if self._fields.corrupt is not None:
             made[self._fields.corrupt] = pyarrow.nulls(_rows(made), pyarrow.string())
         return made
 
-    def _careful(self, messages: Sequence[Message], stream: str) -> Columns:
+    def _careful(self, messages: Sequence[Message], stream: str) -> ColumnArrays:
         parsed = [self._parser.parse(message) for message in messages]
         for message, one in zip(messages, parsed, strict=True):
             if self._fields.fails and not one.fits:
@@ -108,7 +107,7 @@ class FieldParser:
         return made
 
 
-def _rows(made: Columns) -> int:
+def _rows(made: ColumnArrays) -> int:
     return len(next(iter(made.values())))
 
 

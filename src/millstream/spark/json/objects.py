@@ -16,15 +16,20 @@ import pyarrow
 from pyarrow import compute, types
 
 from millstream.client.core import bodies
-from millstream.spark.sink.columns import RowError
 
 _QUOTE = '"'
 _SPECIAL = (b'"', b"\\")
 _FIRST_PRINTABLE = 0x20
 
 
+class UnsupportedTypeError(ValueError):
+    """JSON has no representation for the type of a column."""
+
+
 def _refuse(value: Any) -> Any:
-    raise RowError(f"JSON has nothing for a {type(value).__name__}; cast the column, for instance to string")
+    raise UnsupportedTypeError(
+        f"JSON has no type for a {type(value).__name__}; cast the column, for instance to string"
+    )
 
 
 _encode = msgspec.json.Encoder(decimal_format="number", enc_hook=_refuse).encode

@@ -16,7 +16,7 @@ import msgspec
 import pyarrow
 from pyarrow import types
 
-from millstream.spark.source.answers import Message
+from millstream.spark.json.messages import Message
 
 Convert = Callable[[Any], Any]
 """Make a value of a column, or raise `_MisfitError`."""

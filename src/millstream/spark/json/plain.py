@@ -12,7 +12,7 @@ import msgspec
 import pyarrow
 from pyarrow import types
 
-Columns = dict[str, pyarrow.Array]
+from millstream.spark.json.messages import ColumnArrays
 
 
 class PlainParser:
@@ -23,7 +23,7 @@ class PlainParser:
         self._getters = [attrgetter(f"f{number}") for number in range(len(schema))]
         self._decoder = msgspec.json.Decoder(list[_row_type(schema)])  # type: ignore[misc]  # made here
 
-    def columns(self, array: bytes) -> Columns | None:
+    def columns(self, array: bytes) -> ColumnArrays | None:
         """Parse an array of messages; None where one of them is unusual."""
         try:
             rows = self._decoder.decode(array)

@@ -25,8 +25,7 @@ from millstream.spark.pipelines.records import (
     letter,
 )
 from millstream.spark.sink.columns import OFFSET, STREAM, VALUE
-from millstream.spark.sink.outputs import DEFAULT_CONTENT_TYPE, Outputs
-from millstream.spark.sink.outputs import Output as Found
+from millstream.spark.sink.outputs import DEFAULT_CONTENT_TYPE, Outputs, OutputStream
 
 _TYPE = "contentType"
 _TO_JSON = {"ignoreNullFields": "false"}
@@ -74,7 +73,7 @@ class Output(msgspec.Struct, frozen=True, kw_only=True):
         for name in names:
             outputs.close(name)
 
-    def _open(self, name: str, content_type: str | None) -> Found:
+    def _open(self, name: str, content_type: str | None) -> OutputStream:
         given = self.sink() | ({_TYPE: content_type} if content_type else {})
         return Outputs(sink_options(given, streaming=False)).open(stream_name(name))
 

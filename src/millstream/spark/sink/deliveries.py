@@ -18,9 +18,9 @@ import msgspec
 
 from millstream.client.core import errors
 from millstream.spark.options import OptionError
-from millstream.spark.sink.encoding import Piece, join
+from millstream.spark.sink.encoding import EncodedRows, join
 from millstream.spark.sink.identities import Identity
-from millstream.spark.sink.outputs import Output, Outputs
+from millstream.spark.sink.outputs import Outputs, OutputStream
 
 MAX_DRIVER_BYTES = 8 * 2**20
 
@@ -35,12 +35,12 @@ class Delivered(msgspec.Struct):
     closes: bool = False
 
 
-class Pending:
+class SendBuffer:
     """Content for one stream that waits to be sent together."""
 
-    def __init__(self, output: Output) -> None:
+    def __init__(self, output: OutputStream) -> None:
         self.output = output
-        self.pieces: list[Piece] = []
+        self.pieces: list[EncodedRows] = []
         self.size = 0
         self.requests = 0
 
@@ -66,13 +66,13 @@ class Delivery:
         self._part_bytes = part_bytes
         self._sorts = sorts
         self._prefix = uuid.uuid4().hex
-        self._pending: dict[str, Pending] = {}
+        self._pending: dict[str, SendBuffer] = {}
         self._size = 0
         self._thread = ThreadPoolExecutor(1, "millstream-stage")
         self._staging: Future[None] | None = None
         self.done: dict[str, Delivered] = {}
 
-    def add(self, output: Output, pieces: Iterable[Piece]) -> None:
+    def add(self, output: OutputStream, pieces: Iterable[EncodedRows]) -> None:
         """Take content for a stream, and send what has become large enough."""
         pending = self._begin(output)
         if output.closed and output.commit == "parts":
@@ -93,7 +93,7 @@ class Delivery:
         if not waits_for_all and output.commit == "parts":
             self._make_room()
 
-    def end(self, output: Output) -> None:
+    def end(self, output: OutputStream) -> None:
         """Note that a stream ends with this batch."""
         self._begin(output)
         self.done[output.name].closes = True
@@ -116,9 +116,9 @@ class Delivery:
         self._thread.shutdown()  # what is on its way would be staged after it was dropped
         drop(self._outputs, self.done)
 
-    def _begin(self, output: Output) -> Pending:
+    def _begin(self, output: OutputStream) -> SendBuffer:
         if output.name not in self._pending:
-            self._pending[output.name] = Pending(output)
+            self._pending[output.name] = SendBuffer(output)
             self.done[output.name] = Delivered(output.commit, output.content_type)
         return self._pending[output.name]
 
@@ -127,7 +127,7 @@ class Delivery:
         while self._size > 2 * self._part_bytes:
             self._send(max(self._pending.values(), key=lambda pending: pending.size))
 
-    def _send(self, pending: Pending) -> None:
+    def _send(self, pending: SendBuffer) -> None:
         self._size -= pending.size
         number, output = pending.requests, pending.output
         body = pending.take()
@@ -145,7 +145,7 @@ class Delivery:
         if staging is not None:
             staging.result()
 
-    def _send_sorted(self, pending: Pending) -> None:
+    def _send_sorted(self, pending: SendBuffer) -> None:
         output, messages = pending.output, sorted(map(bytes, pending.pieces))
         for number, portion in enumerate(_portions(messages, self._part_bytes)):
             self._outputs.append(output, join(portion, output.kind), self._producer.stamp(number))
@@ -190,7 +190,7 @@ def _commit_one(
         outputs.close(outputs.open(name).name)
 
 
-def _merged(contents: list[bytes], output: Output) -> bytes:
+def _merged(contents: list[bytes], output: OutputStream) -> bytes:
     """Put bodies into one; those of JSON are arrays."""
     if len(contents) == 1:
         return contents[0]

@@ -25,13 +25,14 @@ _array = msgspec.json.Decoder(list[msgspec.Raw])
 _BETWEEN = {Kind.JSON: b",", Kind.TEXT: b"\n", Kind.BINARY: b""}
 _SHOWN = 80
 
-Piece = bytes | memoryview
+EncodedRows = bytes | memoryview
+"""Some rows of a stream, as the bytes that are appended."""
 _Written = TypeVar("_Written")
 
 
 def pieces(
     batch: pyarrow.RecordBatch, columns: Columns, kind: Kind, stream: str, max_bytes: int
-) -> Iterator[Piece]:
+) -> Iterator[EncodedRows]:
     """Give rows as pieces of content, none larger than a limit unless a single row is."""
     count = min(batch.num_rows, 1 + batch.nbytes // max_bytes)
     for begin, end in _split(batch.num_rows, count):
@@ -59,7 +60,7 @@ def messages(batch: pyarrow.RecordBatch, columns: Columns, kind: Kind, stream: s
     return found
 
 
-def join(pieces: Sequence[Piece], kind: Kind) -> bytes:
+def join(pieces: Sequence[EncodedRows], kind: Kind) -> bytes:
     """Put pieces into one body."""
     return bodies.join(pieces, as_json=kind is Kind.JSON)
 
@@ -69,7 +70,7 @@ def _split(rows: int, count: int) -> Iterator[tuple[int, int]]:
         yield rows * number // count, rows * (number + 1) // count
 
 
-def _piece(rows: pyarrow.RecordBatch, columns: Columns, kind: Kind, stream: str) -> Piece:
+def _piece(rows: pyarrow.RecordBatch, columns: Columns, kind: Kind, stream: str) -> EncodedRows:
     if columns.fields:
         return _as_objects(lambda: objects.joined(rows, columns.fields), kind, stream)
     values = _values_of(rows, stream)
@@ -141,7 +142,7 @@ def _as_objects(write: Callable[[], _Written], kind: Kind, stream: str) -> _Writ
         )
     try:
         return write()
-    except RowError:
-        raise
+    except objects.UnsupportedTypeError as error:
+        raise RowError(f"a row for {stream} cannot be JSON: {error}") from None
     except (ValueError, KeyError) as error:
         raise RowError(f"a row for {stream} cannot be JSON: {error}; replace or cast it") from None

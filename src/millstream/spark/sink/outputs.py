@@ -22,7 +22,7 @@ from millstream.spark.options import OptionError, SinkOptions
 DEFAULT_CONTENT_TYPE = "application/json"
 
 
-class Output(msgspec.Struct, frozen=True):
+class OutputStream(msgspec.Struct, frozen=True):
     """A stream to write to, as it is when a task finds it."""
 
     name: str
@@ -38,17 +38,17 @@ class Outputs:
     def __init__(self, options: SinkOptions) -> None:
         self._options = options
         self._server = Server(options)
-        self._found: dict[str, Output] = {}
+        self._found: dict[str, OutputStream] = {}
         self._staging: dict[str, Parts] = {}
 
-    def open(self, name: str) -> Output:
+    def open(self, name: str) -> OutputStream:
         """Find a stream, or create it; its server says how a batch can be committed."""
         found = self._found.get(name)
         if found is None:
             found = self._found[name] = self._output(name, self._find(name))
         return found
 
-    def stage(self, output: Output, id: str, body: bytes) -> None:
+    def stage(self, output: OutputStream, id: str, body: bytes) -> None:
         """Stage a part."""
         self._run(self._parts(output.name).stage_body(id, body, output.content_type))
 
@@ -57,7 +57,9 @@ class Outputs:
         plan = self._parts(name).commit(ids, seq=None, stamp=stamp, closes=closes)
         return not self._run(plan).duplicate
 
-    def append(self, output: Output, body: bytes, stamp: ProducerStamp, *, closes: bool = False) -> None:
+    def append(
+        self, output: OutputStream, body: bytes, stamp: ProducerStamp, *, closes: bool = False
+    ) -> None:
         """Append; what had been stored before is not stored again."""
         terms, content_type = self._server.terms, output.content_type.encode("latin-1")
         ask = writing.append_ask(body, terms, content_type, stamp=stamp, closes=closes)
@@ -92,7 +94,7 @@ class Outputs:
             raise refusal(endpoint, ask, answer, terms)
         return answer
 
-    def _output(self, name: str, answer: Answer) -> Output:
+    def _output(self, name: str, answer: Answer) -> OutputStream:
         content_type = text(answer, headers.CONTENT_TYPE) or DEFAULT_TYPE.decode()
         wanted = self._options.content_type
         if wanted is not None and not same_type(wanted.encode("latin-1"), content_type.encode("latin-1")):
@@ -101,7 +103,7 @@ class Outputs:
                 url=self._server.endpoint(name).url,
             )
         extensions = (text(answer, headers.MILLSTREAM_EXTENSIONS) or "").replace(" ", "").split(",")
-        return Output(
+        return OutputStream(
             name,
             content_type,
             kind_of(content_type.encode("latin-1")),

@@ -20,7 +20,7 @@ from millstream.spark.sink import deliveries, encoding, identities
 from millstream.spark.sink.columns import CLOSED, Columns
 from millstream.spark.sink.deliveries import Delivered, Delivery
 from millstream.spark.sink.identities import Identity
-from millstream.spark.sink.outputs import Output, Outputs
+from millstream.spark.sink.outputs import Outputs, OutputStream
 from millstream.spark.sink.routing import by_stream
 from millstream.spark.workers import settle
 
@@ -94,7 +94,7 @@ class _Writing:
             if kept.num_rows:
                 delivery.add(output, self._content(kept, output))
 
-    def _content(self, rows: pyarrow.RecordBatch, output: Output) -> Iterable[encoding.Piece]:
+    def _content(self, rows: pyarrow.RecordBatch, output: OutputStream) -> Iterable[encoding.EncodedRows]:
         if output.commit == "producer":  # its requests must not depend on how rows arrive
             return encoding.messages(rows, self._columns, output.kind, output.name)
         return encoding.pieces(rows, self._columns, output.kind, output.name, self._options.part_bytes)

@@ -16,15 +16,13 @@ from millstream.client.core.retry import Attempts
 from millstream.client.core.transport import Answer, Download
 from millstream.protocol import headers
 from millstream.protocol.content import DEFAULT_TYPE, Kind, kind_of
+from millstream.spark.json.messages import Message
 from millstream.spark.json.splitting import ArraySplitter, NotAnArrayError
 from millstream.spark.lookups import Server
 
 WHOLE_BYTES = 16 * 2**20
 """Up to this size an answer is split in one go, which is ten times faster than in pieces; servers
 send 8 MiB and less unless they are told otherwise."""
-
-Message = bytes | msgspec.Raw
-"""What a stream holds, byte for byte; a `Raw` is a view of its answer, so that nothing is copied."""
 
 _array = msgspec.json.Decoder(list[msgspec.Raw])
 

@@ -14,9 +14,8 @@ from pyarrow import compute
 from millstream.client.core import errors
 from millstream.protocol.content import Kind
 from millstream.spark.json.fields import FieldParser, Fields
-from millstream.spark.json.plain import Columns
-from millstream.spark.source.answers import Message
-from millstream.spark.source.ranges import Numbers, Rows, Unsplit
+from millstream.spark.json.messages import ColumnArrays, Message, Numbers
+from millstream.spark.source.ranges import Rows, Unsplit
 
 MAX_ROWS = 10_000
 MAX_BYTES = 8 * 2**20
@@ -77,7 +76,7 @@ def needs_rows(schema: pyarrow.Schema) -> bool:
     return "offset" in schema.names or "value" in schema.names
 
 
-def _slices(stream: str, made: Columns, schema: pyarrow.Schema) -> Iterator[pyarrow.RecordBatch]:
+def _slices(stream: str, made: ColumnArrays, schema: pyarrow.Schema) -> Iterator[pyarrow.RecordBatch]:
     """Cut the columns of many messages into batches."""
     count = len(next(iter(made.values())))
     own = {
@@ -163,7 +162,7 @@ def _values(rows: Rows, values: list[Message], lengths: Numbers, kind: pyarrow.D
     return made
 
 
-def _fields(parser: FieldParser, rows: Rows, values: list[Message], lengths: Numbers) -> Columns:
+def _fields(parser: FieldParser, rows: Rows, values: list[Message], lengths: Numbers) -> ColumnArrays:
     if rows.kind is not Kind.JSON:
         raise ValueTypeError(
             f"{rows.stream} holds {rows.content_type}, which has no fields; read its column value"

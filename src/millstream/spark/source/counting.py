@@ -10,8 +10,9 @@ from collections.abc import Generator
 import msgspec
 
 from millstream.protocol.content import Kind
+from millstream.spark.json.messages import Message
 from millstream.spark.lookups import Server
-from millstream.spark.source.answers import Message, Portion, Told, apart, read_answer
+from millstream.spark.source.answers import Portion, Told, apart, read_answer
 from millstream.spark.source.offsets import Position, byte_count
 from millstream.spark.source.planning import Range
 from millstream.spark.source.ranges import ROW_BYTES, between_characters, read_range

@@ -19,8 +19,6 @@ from typing import Any
 
 import msgspec
 
-BEGINNING = "-1"
-
 _BYTES_OFFSET = re.compile(r"(\d{16})_(\d{16})")
 _AFTER = re.compile(r"(.+)\+(\d{1,16})")
 
@@ -79,10 +77,3 @@ def bytes_between(start: str, end: str) -> int | None:
     if first is None or last is None or first[0] != last[0]:
         return None
     return last[1] - first[1]
-
-
-def advance(offset: str, count: int) -> str:
-    """Go on by some bytes from an offset that counts them."""
-    found = byte_count(offset)
-    assert found is not None, offset
-    return f"{found[0]}_{found[1] + count:016d}"

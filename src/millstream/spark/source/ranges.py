@@ -14,18 +14,16 @@ from collections.abc import Iterator
 
 import msgspec
 import numpy
-import numpy.typing
 
 from millstream.client.core import errors
 from millstream.protocol.content import Kind
+from millstream.spark.json.messages import Message, Numbers
 from millstream.spark.lookups import Server
-from millstream.spark.source.answers import Message, Portion, Whole, apart, first_units, read_answer, units
+from millstream.spark.source.answers import Portion, Whole, apart, first_units, read_answer, units
 from millstream.spark.source.offsets import byte_count, bytes_between
 from millstream.spark.source.planning import Range
 
 ROW_BYTES = 64 * 2**10
-
-Numbers = numpy.typing.NDArray[numpy.int64]
 
 
 class Rows(msgspec.Struct, frozen=True, gc=False):

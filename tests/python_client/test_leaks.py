@@ -135,7 +135,7 @@ def test_a_producer_is_forgotten_with_messages_in_it(quiet_url: str) -> None:
         millstream.DurableStream(quiet_url, content_type=JSON), "p", linger_ms=60_000
     )
     producer.append(2)
-    with pytest.warns(ResourceWarning, match="was lost with messages in it"):
+    with pytest.warns(ResourceWarning, match="was garbage-collected with unsent messages"):
         del producer
         gc.collect()
 

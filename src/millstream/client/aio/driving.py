@@ -38,7 +38,7 @@ class Drive:
         self._sleeping: asyncio.Future[None] | None = None
 
     async def next(self) -> Chunk | Started | None:
-        """Go on until something is delivered; None when the plan is done."""
+        """Run the plan until it delivers something; None when it is done."""
         if self.scope.cancelled.is_set():
             self.close()
             return None
@@ -64,13 +64,13 @@ class Drive:
         return effect.chunk if isinstance(effect, Deliver) else effect
 
     def cancel(self) -> None:
-        """End what is going on."""
+        """Cancel the current request or sleep, and the plan with it."""
         self.scope.cancel()
         if self._sleeping is not None and not self._sleeping.done():
             self._sleeping.set_result(None)
 
     def close(self) -> None:
-        """Leave the plan where it is, and let go of its connection."""
+        """Abandon the plan and release its connection."""
         self._plan.close()
         self._shut()
 
@@ -110,7 +110,7 @@ class Drive:
 
 
 async def run(transport: AsyncTransport, plan: Plan[R]) -> R:
-    """Perform a plan that delivers nothing on the way, and give its result."""
+    """Perform a plan that delivers nothing, and return its result."""
     outcome: Any = None
     try:
         effect = next(plan)
@@ -138,7 +138,7 @@ async def prepared(endpoint: Endpoint, ask: Ask) -> Request:
 
 
 async def settled(value: Any) -> Any:
-    """Give a function's result, awaited if it has to be."""
+    """Return a function's result, awaited if it is awaitable."""
     return await value if inspect.isawaitable(value) else value
 
 

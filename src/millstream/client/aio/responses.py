@@ -1,4 +1,4 @@
-"""Responses of the async shell: read whole, iterate, or be called back. The twin of `sync_responses`."""
+"""Responses of the async shell: read everything, iterate, or subscribe. The twin of sync/responses."""
 
 import asyncio
 import contextlib
@@ -18,7 +18,7 @@ M = TypeVar("M")
 
 
 class Opening:
-    """A response that is about to be: await it or enter it."""
+    """A response that is not open yet: await it or enter it."""
 
     def __init__(self, endpoint: Endpoint, reader: Reader, transport: AsyncTransport | None) -> None:
         self._endpoint = endpoint
@@ -44,7 +44,7 @@ class Opening:
 
 
 class StreamResponse(ResponseView):
-    """One reading of a stream. Choose one way to read it; iterating ends by itself at EOF.
+    """One read of a stream. Use one of its methods, once; iterators end at EOF.
 
     >>> ending = log.close({"event": "end"})
     >>> async def read():
@@ -68,55 +68,55 @@ class StreamResponse(ResponseView):
     # -- Everything there is -----------------------------------------------------------------
 
     async def read_bytes(self) -> bytes:
-        """Give all bytes up to the stream's present tail."""
+        """Return all bytes up to the stream's current tail."""
         self._consume("read_bytes")
         return b"".join([chunk.data async for chunk in self._until_up_to_date()])
 
     async def read_text(self) -> str:
-        """Give all text up to the stream's present tail."""
+        """Return all text up to the stream's current tail."""
         self._consume("read_text")
         return b"".join([chunk.data async for chunk in self._until_up_to_date()]).decode(errors="replace")
 
     async def read_json(self) -> list[Any]:
-        """Give all messages up to the stream's present tail."""
+        """Return all messages up to the stream's current tail."""
         self._consume("read_json")
         return [item async for chunk in self._until_up_to_date() for item in self._json_batch(chunk).items]
 
     # -- One by one ----------------------------------------------------------------------------
 
     def iter_bytes(self) -> AsyncIterator[bytes]:
-        """Give bytes as they come."""
+        """Iterate over bytes as they arrive."""
         self._consume("iter_bytes")
         return self._shown(lambda chunk: [chunk.data] if chunk.data else [])
 
     def iter_text(self) -> AsyncIterator[str]:
-        """Give text as it comes, in whole characters."""
+        """Iterate over text as it arrives, in whole characters."""
         self._consume("iter_text")
         show = text_chunks()
         return self._shown(lambda chunk: [text] if (text := show(chunk).data) else [])
 
     def iter_json(self) -> AsyncIterator[Any]:
-        """Give messages one by one."""
+        """Iterate over messages."""
         self._consume("iter_json")
         return self._shown(lambda chunk: self._json_batch(chunk).items)
 
     def __aiter__(self) -> AsyncIterator[bytes]:
         return self.iter_bytes()
 
-    # -- With where they are -------------------------------------------------------------------
+    # -- With offsets --------------------------------------------------------------------------
 
     def iter_json_batches(self) -> AsyncIterator[JsonBatch[Any]]:
-        """Give messages as they came together, with the offset to resume after them."""
+        """Iterate over batches of messages, each with the offset after it, to resume from."""
         self._consume("iter_json_batches")
         return self._shown(lambda chunk: [self._json_batch(chunk)])
 
     def iter_byte_chunks(self) -> AsyncIterator[ByteChunk]:
-        """Give bytes as they came together, with the offset to resume after them."""
+        """Iterate over chunks of bytes, each with the offset after it, to resume from."""
         self._consume("iter_byte_chunks")
         return self._shown(lambda chunk: [byte_chunk(chunk)])
 
     def iter_text_chunks(self) -> AsyncIterator[TextChunk]:
-        """Give text as it came together, with the offset to resume after it."""
+        """Iterate over chunks of text, each with the offset after it, to resume from."""
         self._consume("iter_text_chunks")
         show = text_chunks()
         return self._shown(lambda chunk: [show(chunk)])
@@ -124,28 +124,28 @@ class StreamResponse(ResponseView):
     # -- In the background -----------------------------------------------------------------------
 
     def subscribe_json(self, callback: Callable[[JsonBatch[Any]], Awaitable[None] | None]) -> "Subscription":
-        """Call back with each batch, in a task; the next one is read when the callback is done."""
+        """Call back with each batch, in a task; the next is read when the callback is done."""
         self._consume("subscribe_json")
         return self._subscribe(self._json_batch, callback)
 
     def subscribe_bytes(self, callback: Callable[[ByteChunk], Awaitable[None] | None]) -> "Subscription":
-        """Call back with each chunk, in a task; the next one is read when the callback is done."""
+        """Call back with each chunk, in a task; the next is read when the callback is done."""
         self._consume("subscribe_bytes")
         return self._subscribe(byte_chunk, callback)
 
     def subscribe_text(self, callback: Callable[[TextChunk], Awaitable[None] | None]) -> "Subscription":
-        """Call back with each chunk, in a task; the next one is read when the callback is done."""
+        """Call back with each chunk, in a task; the next is read when the callback is done."""
         self._consume("subscribe_text")
         return self._subscribe(text_chunks(), callback)
 
     # -- The end ---------------------------------------------------------------------------------
 
     async def cancel(self) -> None:
-        """Stop reading; whoever iterates sees the end."""
+        """Stop reading. Iterators end."""
         self._drive.cancel()
         if self._subscription is not None:
             await self._subscription._join()
-        with contextlib.suppress(ValueError):  # another task is inside the plan, and lets go when it wakes
+        with contextlib.suppress(ValueError):  # another task runs the plan, and closes it when it wakes
             self._drive.close()
 
     async def __aenter__(self) -> Self:
@@ -194,7 +194,7 @@ class StreamResponse(ResponseView):
 
 
 class Subscription:
-    """A reading that goes on in the background until it ends or is cancelled.
+    """A read that runs in the background until it ends or is cancelled.
 
     >>> ending, seen = log.close("last"), []
     >>> async def read():
@@ -221,7 +221,7 @@ class Subscription:
         return self._task.done()
 
     async def wait(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 (as the sync twin)
-        """Wait for the end, and raise what went wrong on the way, in the callback too."""
+        """Wait for the end; raises any error of the read or the callback."""
         async with asyncio.timeout(timeout):
             await asyncio.shield(self._task)
         if self._error is not None:
@@ -229,7 +229,7 @@ class Subscription:
             raise error
 
     async def cancel(self) -> None:
-        """Stop; a callback that is running finishes first."""
+        """Stop reading; a running callback finishes first."""
         self._drive.cancel()
         await self._join()
 
@@ -246,5 +246,5 @@ class Subscription:
                     await handle(chunk)
                     if self._drive.scope.cancelled.is_set():
                         break
-        except Exception as error:  # it belongs to whoever waits
+        except Exception as error:  # raised by `wait`
             self._error = error

@@ -1,6 +1,6 @@
-"""Responses: what both shells' `StreamResponse` have in common.
+"""Responses: what both shells' `StreamResponse` share.
 
-A response is read once, in one way. Its position moves when a chunk reaches the user.
+A response is read once, by one method. Its position moves when a chunk reaches the user.
 """
 
 from collections.abc import Callable, Iterator
@@ -16,7 +16,7 @@ M = TypeVar("M")
 
 
 class ResponseView:
-    """Where a reading is, and what the server said last."""
+    """The position of a read, and the last response's metadata."""
 
     def __init__(self, url: str, reader: Reader) -> None:
         self.url = url
@@ -30,12 +30,12 @@ class ResponseView:
 
     @property
     def live(self) -> LiveMode:
-        """How this response goes on after catching up."""
+        """How this response continues after catching up."""
         return self._reader.live
 
     @property
     def start_offset(self) -> str:
-        """Where the reading began."""
+        """Where the read began."""
         return self._reader.start_offset
 
     @property
@@ -45,29 +45,29 @@ class ResponseView:
 
     @property
     def cursor(self) -> str | None:
-        """What to echo to a cache between here and the server; the client does it by itself."""
+        """The cursor for caches in between; the client echoes it by itself."""
         return self._reader.cursor
 
     @property
     def up_to_date(self) -> bool:
-        """Whether everything that the stream held was delivered."""
+        """Whether everything in the stream was delivered."""
         return self._reader.up_to_date
 
     @property
     def stream_closed(self) -> bool:
-        """Whether the end was reached: everything was delivered and nothing will follow."""
+        """Whether the end was reached: everything was delivered and nothing can follow."""
         return self._reader.stream_closed
 
     @property
     def headers(self) -> dict[str, str]:
-        """The headers of the last answer, names in lower case."""
+        """The headers of the last HTTP response, with lower-case names."""
         return {
             name.decode("latin-1"): value.decode("latin-1") for name, value in self._reader.headers.items()
         }
 
     @property
     def status(self) -> int:
-        """The status of the last answer."""
+        """The status of the last HTTP response."""
         return self._reader.status
 
     def _consume(self, method: str) -> None:
@@ -84,12 +84,12 @@ class ResponseView:
 
 
 def byte_chunk(chunk: Chunk) -> ByteChunk:
-    """Show a chunk as bytes."""
+    """Convert a chunk to bytes."""
     return ByteChunk(chunk.data, chunk.offset, chunk.up_to_date, chunk.cursor, chunk.stream_closed)
 
 
 def text_chunks() -> Callable[[Chunk], TextChunk]:
-    """Show chunks as text; a character that is cut by a chunk's end comes with the next."""
+    """Make a converter of chunks to text; a character split between chunks comes with the second."""
     decoder = bodies.TextDecoder()
 
     def show(chunk: Chunk) -> TextChunk:
@@ -100,6 +100,6 @@ def text_chunks() -> Callable[[Chunk], TextChunk]:
 
 
 def flatten(batches: Iterator[JsonBatch[M]]) -> Iterator[M]:
-    """Give the messages of batches one by one."""
+    """Iterate over the messages of batches."""
     for batch in batches:
         yield from batch.items

@@ -37,7 +37,7 @@ class Drive:
         self._download: Download | None = None
 
     def next(self) -> Chunk | Started | None:
-        """Go on until something is delivered; None when the plan is done."""
+        """Run the plan until it delivers something; None when it is done."""
         if self.scope.cancelled.is_set():
             self.close()
             return None
@@ -62,7 +62,7 @@ class Drive:
         return effect.chunk if isinstance(effect, Deliver) else effect
 
     def close(self) -> None:
-        """Leave the plan where it is, and let go of its connection."""
+        """Abandon the plan and release its connection."""
         self._plan.close()
         self._shut()
 
@@ -92,7 +92,7 @@ class Drive:
 
 
 def run(transport: Transport, plan: Plan[R]) -> R:
-    """Perform a plan that delivers nothing on the way, and give its result."""
+    """Perform a plan that delivers nothing, and return its result."""
     outcome: Any = None
     try:
         effect = next(plan)
@@ -120,7 +120,7 @@ def prepared(endpoint: Endpoint, ask: Ask) -> Request:
 
 
 def settled(value: Any) -> Any:
-    """Give a function's result, which must not be one to await."""
+    """Return a function's result, which must not be awaitable."""
     if inspect.isawaitable(value):
         if inspect.iscoroutine(value):
             value.close()

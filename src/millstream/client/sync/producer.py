@@ -1,4 +1,4 @@
-"""The sync producer: the same engine as the async one, on a loop in a thread of its own."""
+"""The sync producer: the engine of the async one, on an event loop in its own thread."""
 
 import os
 import threading
@@ -20,11 +20,11 @@ from millstream.client.sync.streams import DurableStream
 
 
 class IdempotentProducer:
-    """Appends that are stored exactly once and in order, many at a time.
+    """Appends that are stored exactly once and in order, pipelined.
 
-    `append` returns at once; `flush` waits until everything is stored. A failure is told to
-    `on_error` (in the producer's thread), and raised by whatever is called next. As a context manager
-    it detaches at the end. Threads may share one. A process that forks may not use its parent's.
+    `append` returns at once; `flush` waits until everything is stored. A failure is passed to `on_error`
+    (in the producer's thread) and raised by the next call. As a context manager it detaches at the end.
+    Threads may share a producer. A forked process may not use its parent's.
 
     >>> with IdempotentProducer(log, "job-17") as producer:
     ...     producer.append({"line": "Starting"})
@@ -64,37 +64,37 @@ class IdempotentProducer:
 
     @property
     def epoch(self) -> int:
-        """The epoch that appends are made in."""
+        """The epoch of the appends."""
         return self._core.epoch
 
     @property
     def next_seq(self) -> int:
-        """The number of the next batch."""
+        """The sequence number of the next batch."""
         return self._core.next_seq
 
     @property
     def pending_count(self) -> int:
-        """How many messages are not on their way yet."""
+        """How many messages are not sent yet."""
         with self._pump.lock:
             return self._core.pending_count
 
     @property
     def in_flight_count(self) -> int:
-        """How many batches are on their way."""
+        """How many batches are in flight."""
         return self._core.in_flight_count
 
     @property
     def last_offset(self) -> str | None:
-        """Where the stream ended after the last batch that was stored."""
+        """Where the stream ended after the last stored batch."""
         return self._core.last_offset
 
     @property
     def duplicate_count(self) -> int:
-        """How many batches turned out to have been stored before."""
+        """How many batches the server had already stored."""
         return self._core.duplicates
 
     def append(self, data: Any) -> None:
-        """Hand over one message; waits only when far too much is waiting already."""
+        """Queue one message; blocks only when the backlog is full."""
         worker = self._worker or self._start()
         pump = self._pump
         if self._process != os.getpid():
@@ -106,15 +106,15 @@ class IdempotentProducer:
                     pump.drained.wait_for(lambda: not self._core.is_full or self._core.failure is not None)
 
     def flush(self) -> None:
-        """Wait until every message is stored; raises what prevents it."""
+        """Wait until every message is stored; raises the producer's failure."""
         self._check()
         if self._worker is not None:
             self._worker.run(self._pump.settle())
 
     def close(self, final: Any = None) -> CloseResult:
-        """Store everything, then a last message if there is one, and close the stream.
+        """Store everything, then the last message if given, and close the stream.
 
-        Safe to repeat, also after an error and with a last message: the same one is stored once.
+        Idempotent, also after an error: the last message is stored once.
         """
         if self._core.close_result is not None:
             return self._core.close_result
@@ -129,7 +129,7 @@ class IdempotentProducer:
         return self._core.closed()
 
     def detach(self) -> None:
-        """Store everything and stop, leaving the stream open. May be repeated."""
+        """Store everything and stop, leaving the stream open. Idempotent."""
         if self._stopped is not None:
             return
         try:
@@ -138,7 +138,7 @@ class IdempotentProducer:
             self._stop("detached")
 
     def restart(self) -> None:
-        """Begin a new epoch: after a failure, or to fence an older session. May follow `detach`."""
+        """Begin a new epoch, after a failure or to fence an older session. Also allowed after `detach`."""
         if self._core.close_result is not None or self._process != os.getpid():
             self._check()
         if self._worker is not None:
@@ -170,13 +170,15 @@ class IdempotentProducer:
         worker.stop()
         if self._core.pending_count and self._core.failure is None:
             warnings.warn(
-                f"a producer of {self._stream.url} was lost with messages in it", ResourceWarning, 2
+                f"a producer of {self._stream.url} was garbage-collected with unsent messages",
+                ResourceWarning,
+                2,
             )
 
     def _check(self) -> None:
         if self._process != os.getpid():
             raise ProducerStoppedError(
-                "This producer belongs to the process that forked; make one with another id or epoch",
+                "This producer belongs to the parent process; create one with another id or epoch",
                 url=self._stream.url,
             )
         if self._stopped is not None:

@@ -61,7 +61,7 @@ def _serve(loop: asyncio.AbstractEventLoop) -> None:
 
 
 def async_transport(transport: Transport) -> AsyncTransport:
-    """Give the asyncio counterpart of a blocking transport."""
+    """Return the asyncio counterpart of a blocking transport."""
     if isinstance(transport, HttpClient):
         return aio_sockets.HttpClient(tls=transport._tls, connect_timeout_s=transport._connect_timeout_s)
     return ThreadedTransport(transport)
@@ -74,7 +74,7 @@ class ThreadedTransport:
         self._transport = transport
 
     async def send(self, request: Request, scope: CancelScope | None = None) -> Answer:
-        """Send a request and give its whole answer."""
+        """Send a request and return the complete response."""
         return await asyncio.to_thread(self._transport.send, request, scope)
 
     async def open(self, request: Request, scope: CancelScope | None = None) -> AsyncDownload:

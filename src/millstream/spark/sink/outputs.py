@@ -1,7 +1,7 @@
-"""Outputs: the streams that a query writes, and what it asks their server.
+"""Outputs: the streams that a query writes, and the requests to their server.
 
-Every method is one request, repeated while that is safe; a refusal raises the client's own error,
-with the server's words in it.
+Every method is one request, retried while that is safe; a refusal raises the client's error, with the
+server's message.
 """
 
 import msgspec
@@ -23,7 +23,7 @@ DEFAULT_CONTENT_TYPE = "application/json"
 
 
 class OutputStream(msgspec.Struct, frozen=True):
-    """A stream to write to, as it is when a task finds it."""
+    """A stream to write to, as it was when the task opened it."""
 
     name: str
     content_type: str
@@ -42,7 +42,7 @@ class Outputs:
         self._staging: dict[str, Parts] = {}
 
     def open(self, name: str) -> OutputStream:
-        """Find a stream, or create it; its server says how a batch can be committed."""
+        """Find or create a stream, and choose how a batch is committed."""
         found = self._found.get(name)
         if found is None:
             found = self._found[name] = self._output(name, self._find(name))
@@ -53,20 +53,20 @@ class Outputs:
         self._run(self._parts(output.name).stage_body(id, body, output.content_type))
 
     def commit(self, name: str, ids: list[str], stamp: ProducerStamp, *, closes: bool) -> bool:
-        """Append parts, all or none; gives False when this batch had been committed before."""
+        """Commit parts atomically; False if this batch was committed before."""
         plan = self._parts(name).commit(ids, seq=None, stamp=stamp, closes=closes)
         return not self._run(plan).duplicate
 
     def append(
         self, output: OutputStream, body: bytes, stamp: ProducerStamp, *, closes: bool = False
     ) -> None:
-        """Append; what had been stored before is not stored again."""
+        """Append; a repetition is not stored again."""
         terms, content_type = self._server.terms, output.content_type.encode("latin-1")
         ask = writing.append_ask(body, terms, content_type, stamp=stamp, closes=closes)
         self._run(writing.append(self._server.endpoint(output.name), terms, ask))
 
     def close(self, name: str) -> None:
-        """Close a stream; one that is closed already is fine."""
+        """Close a stream; idempotent."""
         self._run(writing.close(self._server.endpoint(name), self._server.terms, b"", b""))
 
     def drop(self, name: str, id: str) -> None:

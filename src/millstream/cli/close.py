@@ -1,4 +1,4 @@
-"""`millstream close`: the end of a stream."""
+"""`millstream close`: close a stream."""
 
 from typing import Annotated
 
@@ -20,7 +20,7 @@ def close(
     url: Url = DEFAULT_URL,
     token: Token = None,
 ) -> None:
-    """Close a stream: readers see its end, nothing can be appended any more."""
+    """Close a stream: readers see its end, and further appends are refused."""
     target = targets.server(url, token).stream(stream)
     last = None
     if message is not None:

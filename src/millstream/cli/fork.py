@@ -1,4 +1,4 @@
-"""`millstream fork`: a stream that begins with another one's content."""
+"""`millstream fork`: create a stream that begins with another's content."""
 
 from typing import Annotated
 
@@ -16,14 +16,14 @@ def fork(
         str, typer.Argument(help="The new stream: a path on the server, or a URL.", metavar="NEW")
     ],
     offset: Annotated[
-        str | None, typer.Option(help="Where it branches off. [default: the present end]", metavar="OFFSET")
+        str | None, typer.Option(help="Where it branches off. [default: the current end]", metavar="OFFSET")
     ] = None,
     ttl: Ttl = None,
     expires_at: ExpiresAt = None,
     url: Url = DEFAULT_URL,
     token: Token = None,
 ) -> None:
-    """Branch off: the new stream begins with what is there up to an offset, and goes its own way."""
+    """Create a stream that begins with another's content up to an offset."""
     check_lifetime(ttl, expires_at)
     server = targets.server(url, token)
     source = server.stream(stream)

@@ -1,4 +1,4 @@
-"""`millstream head`: what is known of a stream without reading it."""
+"""`millstream head`: show a stream's metadata."""
 
 from millstream.cli import targets
 from millstream.cli.output import StandardOutput
@@ -8,7 +8,7 @@ from millstream.client.core.models import HeadResult
 
 
 def head(stream: Stream, url: Url = DEFAULT_URL, token: Token = None) -> None:
-    """Describe a stream without reading it."""
+    """Show a stream's metadata without reading it."""
     target = targets.server(url, token).stream(stream)
     found = target.head()
     fields = {

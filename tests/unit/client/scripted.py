@@ -6,7 +6,7 @@ A step is an answer, an error to raise, or a list of body pieces for an answer t
 from collections.abc import Iterable
 from typing import Any
 
-from millstream.client.core.exchanges import Chunk, Plan, Started
+from millstream.client.core.exchanges import ContentChunk, Plan, Started
 from millstream.client.core.transport import Answer, CancelScope, Request
 
 OFFSETS = [f"{0:016d}_{count:016d}" for count in range(10)]
@@ -94,13 +94,13 @@ class AsyncDownload:
         self._download.close()
 
 
-def collect(plan: Plan[Any], transport: Scripted) -> list[Chunk]:
+def collect(plan: Plan[Any], transport: Scripted) -> list[ContentChunk]:
     """Drive a reader's plan to its end; give what it delivered. Sleeping takes no time."""
     from millstream.client.sync.driving import Drive
 
     drive = Drive(transport, plan)
     drive.scope.cancelled.wait = lambda timeout=None: False  # type: ignore[method-assign]
-    pieces: list[Chunk] = []
+    pieces: list[ContentChunk] = []
     while (piece := drive.next()) is not None:
         if not isinstance(piece, Started):
             pieces.append(piece)

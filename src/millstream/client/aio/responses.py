@@ -7,7 +7,7 @@ from typing import Any, Self, TypeVar
 
 from millstream.client.aio.driving import Drive, settled
 from millstream.client.core.endpoints import Endpoint
-from millstream.client.core.exchanges import Chunk, Started
+from millstream.client.core.exchanges import ContentChunk, Started
 from millstream.client.core.models import ByteChunk, JsonBatch, TextChunk
 from millstream.client.core.reading import Reader
 from millstream.client.core.responses import ResponseView, byte_chunk, text_chunks
@@ -58,11 +58,11 @@ class StreamResponse(ResponseView):
         super().__init__(endpoint.url, reader)
         self._drive = Drive(transport, reader.plan())
         self._subscription: Subscription | None = None
-        self._ahead: Chunk | None = None
+        self._ahead: ContentChunk | None = None
 
     async def _start(self) -> None:
         first = await self._drive.next()
-        if isinstance(first, Chunk):
+        if isinstance(first, ContentChunk):
             self._ahead = first
 
     # -- Everything there is -----------------------------------------------------------------
@@ -159,7 +159,7 @@ class StreamResponse(ResponseView):
             with contextlib.suppress(ValueError, RuntimeError):  # in use, or its loop is closed
                 self._drive.close()
 
-    async def _chunks(self) -> AsyncGenerator[Chunk, None]:
+    async def _chunks(self) -> AsyncGenerator[ContentChunk, None]:
         try:
             if self._ahead is not None:
                 first, self._ahead = self._ahead, None
@@ -170,23 +170,23 @@ class StreamResponse(ResponseView):
         finally:
             self._drive.close()
 
-    async def _until_up_to_date(self) -> AsyncGenerator[Chunk, None]:
+    async def _until_up_to_date(self) -> AsyncGenerator[ContentChunk, None]:
         async with contextlib.aclosing(self._chunks()) as chunks:
             async for chunk in chunks:
                 yield chunk
                 if chunk.up_to_date:
                     break
 
-    async def _shown(self, show: Callable[[Chunk], list[M]]) -> AsyncGenerator[M, None]:
+    async def _shown(self, show: Callable[[ContentChunk], list[M]]) -> AsyncGenerator[M, None]:
         async with contextlib.aclosing(self._chunks()) as chunks:
             async for chunk in chunks:
                 for one in show(chunk):
                     yield one
 
     def _subscribe(
-        self, show: Callable[[Chunk], M], callback: Callable[[M], Awaitable[None] | None]
+        self, show: Callable[[ContentChunk], M], callback: Callable[[M], Awaitable[None] | None]
     ) -> "Subscription":
-        async def handle(chunk: Chunk) -> None:
+        async def handle(chunk: ContentChunk) -> None:
             await settled(callback(show(chunk)))
 
         self._subscription = Subscription(self._drive, self._chunks(), handle)
@@ -208,8 +208,8 @@ class Subscription:
     def __init__(
         self,
         drive: Drive,
-        chunks: AsyncGenerator[Chunk, None],
-        handle: Callable[[Chunk], Awaitable[None]],
+        chunks: AsyncGenerator[ContentChunk, None],
+        handle: Callable[[ContentChunk], Awaitable[None]],
     ) -> None:
         self._drive = drive
         self._error: BaseException | None = None
@@ -238,7 +238,7 @@ class Subscription:
             await asyncio.wait([self._task])
 
     async def _work(
-        self, chunks: AsyncGenerator[Chunk, None], handle: Callable[[Chunk], Awaitable[None]]
+        self, chunks: AsyncGenerator[ContentChunk, None], handle: Callable[[ContentChunk], Awaitable[None]]
     ) -> None:
         try:
             async with contextlib.aclosing(chunks):

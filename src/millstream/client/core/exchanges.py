@@ -65,7 +65,7 @@ class Started(msgspec.Struct, frozen=True, gc=False):
     """The first successful response has arrived."""
 
 
-class Chunk(msgspec.Struct, frozen=True, gc=False):
+class ContentChunk(msgspec.Struct, frozen=True, gc=False):
     """Content, and the reader's position after it.
 
     Several SSE data events may precede their control event; each is one part.
@@ -86,7 +86,7 @@ class Chunk(msgspec.Struct, frozen=True, gc=False):
 class Deliver(msgspec.Struct, frozen=True, gc=False):
     """Hand a chunk to the user."""
 
-    chunk: Chunk
+    chunk: ContentChunk
 
 
 Effect = Send | Open | Read | Shut | Sleep | Call | Started | Deliver

@@ -21,7 +21,7 @@ from millstream.client.core import errors, retry
 from millstream.client.core.endpoints import Ask, Endpoint
 from millstream.client.core.exchanges import (
     Call,
-    Chunk,
+    ContentChunk,
     Deliver,
     Open,
     Plan,
@@ -266,4 +266,4 @@ class Reader:
         self.stream_closed = stream_closed
         if parts or self._reported != (up_to_date, stream_closed):
             self._reported = (up_to_date, stream_closed)
-            yield Deliver(Chunk(parts, offset, up_to_date, self.cursor, stream_closed))
+            yield Deliver(ContentChunk(parts, offset, up_to_date, self.cursor, stream_closed))

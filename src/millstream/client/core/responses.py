@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from millstream.client.core import bodies
 from millstream.client.core.errors import AlreadyConsumedError
-from millstream.client.core.exchanges import Chunk
+from millstream.client.core.exchanges import ContentChunk
 from millstream.client.core.models import ByteChunk, JsonBatch, LiveMode, TextChunk
 from millstream.client.core.reading import Reader
 
@@ -77,22 +77,22 @@ class ResponseView:
             )
         self._consumed_by = method
 
-    def _json_batch(self, chunk: Chunk) -> JsonBatch[Any]:
+    def _json_batch(self, chunk: ContentChunk) -> JsonBatch[Any]:
         parts = [bodies.from_json(part, self.url) for part in chunk.parts]
         items = parts[0] if len(parts) == 1 else [item for part in parts for item in part]
         return JsonBatch(items, chunk.offset, chunk.up_to_date, chunk.cursor, chunk.stream_closed)
 
 
-def byte_chunk(chunk: Chunk) -> ByteChunk:
+def byte_chunk(chunk: ContentChunk) -> ByteChunk:
     """Convert a chunk to bytes."""
     return ByteChunk(chunk.data, chunk.offset, chunk.up_to_date, chunk.cursor, chunk.stream_closed)
 
 
-def text_chunks() -> Callable[[Chunk], TextChunk]:
+def text_chunks() -> Callable[[ContentChunk], TextChunk]:
     """Make a converter of chunks to text; a character split between chunks comes with the second."""
     decoder = bodies.TextDecoder()
 
-    def show(chunk: Chunk) -> TextChunk:
+    def show(chunk: ContentChunk) -> TextChunk:
         text = decoder.feed(chunk.data, final=chunk.stream_closed)
         return TextChunk(text, chunk.offset, chunk.up_to_date, chunk.cursor, chunk.stream_closed)
 

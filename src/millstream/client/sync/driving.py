@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from millstream.client.core.endpoints import Ask, Endpoint
 from millstream.client.core.exchanges import (
     Call,
-    Chunk,
+    ContentChunk,
     Deliver,
     Effect,
     Open,
@@ -36,7 +36,7 @@ class Drive:
         self._plan = plan
         self._download: Download | None = None
 
-    def next(self) -> Chunk | Started | None:
+    def next(self) -> ContentChunk | Started | None:
         """Run the plan until it delivers something; None when it is done."""
         if self.scope.cancelled.is_set():
             self.close()

@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from millstream.client.core.endpoints import Endpoint
-from millstream.client.core.exchanges import Chunk, Started
+from millstream.client.core.exchanges import ContentChunk, Started
 from millstream.client.core.models import ByteChunk, JsonBatch, TextChunk
 from millstream.client.core.reading import Reader
 from millstream.client.core.responses import ResponseView, byte_chunk, flatten, text_chunks
@@ -31,9 +31,9 @@ class StreamResponse(ResponseView):
         super().__init__(endpoint.url, reader)
         self._drive = Drive(transport, reader.plan())
         self._subscription: Subscription | None = None
-        self._ahead: Chunk | None = None
+        self._ahead: ContentChunk | None = None
         first = self._drive.next()
-        if isinstance(first, Chunk):
+        if isinstance(first, ContentChunk):
             self._ahead = first
 
     # -- Everything there is -----------------------------------------------------------------
@@ -133,7 +133,7 @@ class StreamResponse(ResponseView):
         if hasattr(self, "_drive"):
             self.cancel()
 
-    def _chunks(self) -> Iterator[Chunk]:
+    def _chunks(self) -> Iterator[ContentChunk]:
         try:
             if self._ahead is not None:
                 first, self._ahead = self._ahead, None
@@ -144,13 +144,13 @@ class StreamResponse(ResponseView):
         finally:
             self._drive.close()
 
-    def _until_up_to_date(self) -> Iterator[Chunk]:
+    def _until_up_to_date(self) -> Iterator[ContentChunk]:
         for chunk in self._chunks():
             yield chunk
             if chunk.up_to_date:
                 break
 
-    def _subscribe(self, show: Callable[[Chunk], M], callback: Callable[[M], None]) -> "Subscription":
+    def _subscribe(self, show: Callable[[ContentChunk], M], callback: Callable[[M], None]) -> "Subscription":
         self._subscription = Subscription(self._drive, self._chunks(), lambda chunk: callback(show(chunk)))
         return self._subscription
 
@@ -167,7 +167,9 @@ class Subscription:
     ['last']
     """
 
-    def __init__(self, drive: Drive, chunks: Iterator[Chunk], handle: Callable[[Chunk], None]) -> None:
+    def __init__(
+        self, drive: Drive, chunks: Iterator[ContentChunk], handle: Callable[[ContentChunk], None]
+    ) -> None:
         self._drive = drive
         self._error: BaseException | None = None
         self._thread = threading.Thread(target=self._work, args=(chunks, handle), daemon=True)
@@ -196,7 +198,7 @@ class Subscription:
         if threading.current_thread() is not self._thread:
             self._thread.join()
 
-    def _work(self, chunks: Iterator[Chunk], handle: Callable[[Chunk], None]) -> None:
+    def _work(self, chunks: Iterator[ContentChunk], handle: Callable[[ContentChunk], None]) -> None:
         try:
             for chunk in chunks:
                 handle(chunk)

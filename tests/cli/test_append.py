@@ -164,9 +164,9 @@ def test_nothing_to_append_is_fine(cli: Cli, events: str) -> None:
     ("arguments", "complaint"),
     [
         (["--json", "--text"], "exclude each other"),
-        (["--epoch", "1"], "--epoch is a producer's"),
-        (["--producer", ""], "cannot name a producer"),
-        (["--producer", "hä"], "cannot name a producer"),
+        (["--epoch", "1"], "--epoch needs --producer"),
+        (["--producer", ""], "is not a valid producer name"),
+        (["--producer", "hä"], "is not a valid producer name"),
         (["--binary"], "A JSON stream takes no bytes"),
         (["missing.ndjson"], "missing.ndjson cannot be read: No such file"),
         (["."], ". cannot be read: It is a folder"),

@@ -99,4 +99,4 @@ def test_a_server_that_lists_nothing_is_told_in_one_line(cli: Cli) -> None:
     ended = cli("list", "--url", f"{cli.url}/somewhere/else")
     assert ended.code == 8
     [line] = ended.err.splitlines()
-    assert "This server lists no streams" in line
+    assert "This server cannot list streams" in line

@@ -136,7 +136,7 @@ def test_several_streams_are_deleted_without_a_question_when_piped(cli: Cli, eve
     [
         (["--json", "--content-type", "text/plain"], "--json and --content-type exclude each other"),
         (["--ttl", "5", "--expires-at", "2030-01-01T00:00:00Z"], "--ttl and --expires-at exclude each other"),
-        (["--content-type", "ü"], "is no content type"),
+        (["--content-type", "ü"], "is not a content type"),
         (["--ttl", "soon"], "Invalid value for '--ttl'"),
         (["--retain-bytes", "0"], "Invalid value for '--retain-bytes'"),
         (["--retain-seconds", "1d"], "Invalid value for '--retain-seconds'"),

@@ -62,7 +62,7 @@ def _wait_until_told(follower: "subprocess.Popen[bytes]") -> None:
     """A cut is told once, in one line, while the command goes on."""
     assert follower.stderr is not None
     line = follower.stderr.readline().decode()
-    assert "trying again (Ctrl+C to stop)" in line
+    assert "retrying (Ctrl+C to stop)" in line
     time.sleep(1)  # long enough for several further attempts
     assert follower.poll() is None
 

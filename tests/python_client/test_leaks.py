@@ -107,10 +107,10 @@ def test_a_subscription_is_cancelled_while_it_waits(quiet_url: str, live: Any) -
 def test_a_wait_before_a_retry_is_cancelled() -> None:
     url = f"http://127.0.0.1:{free_port()}/s"
     patient = millstream.Retry(initial_delay_s=60, max_delay_s=60, max_total_s=600)
-    from millstream.client.core.driving import Drive
     from millstream.client.core.endpoints import Endpoint
     from millstream.client.core.exchanges import Terms
     from millstream.client.core.reading import Reader
+    from millstream.client.sync.driving import Drive
 
     drive = Drive(sockets.shared_client(), Reader(Endpoint(url), Terms(patient)).plan())
     timer = threading.Timer(0.2, drive.scope.cancel)
@@ -135,7 +135,7 @@ def test_a_producer_is_forgotten_with_messages_in_it(quiet_url: str) -> None:
         millstream.DurableStream(quiet_url, content_type=JSON), "p", linger_ms=60_000
     )
     producer.append(2)
-    with pytest.warns(ResourceWarning, match="was lost with messages in it"):
+    with pytest.warns(ResourceWarning, match="was garbage-collected with unsent messages"):
         del producer
         gc.collect()
 

@@ -1,4 +1,4 @@
-"""`millstream append`: lines, files or bytes, in batches."""
+"""`millstream append`: append lines, files or bytes, in batches."""
 
 import sys
 import time
@@ -11,8 +11,8 @@ import typer
 from millstream.cli import targets
 from millstream.cli.exits import Exit, Failure, explain
 from millstream.cli.inputs import BadLineError, Bunch, Form, Source, blocks, form_of, messages, sources
-from millstream.cli.output import Output
-from millstream.cli.progress import Meter, rate
+from millstream.cli.output import StandardOutput
+from millstream.cli.progress import ProgressBar, rate
 from millstream.cli.targets import DEFAULT_URL, Stream, Token, Url
 from millstream.cli.units import counted, duration, size
 from millstream.cli.writers import Plain, Stamped, Writer
@@ -20,16 +20,16 @@ from millstream.client.core import bodies, errors
 from millstream.client.sync.streams import DurableStream
 
 BLOCK_BYTES: Final = 64 * 1024
-"""Bytes without lines are cut so, where the same input must give the same batches."""
+"""The block size of binary input, so that the same input gives the same batches."""
 
 
 def append(
     stream: Stream,
     files: Annotated[
         list[Path] | None,
-        typer.Argument(help="What to append; standard input if none, or -.", metavar="FILE"),
+        typer.Argument(help="Files to append; standard input if none, or -.", metavar="FILE"),
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Each line is a message of JSON.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Each line is a JSON message.")] = False,
     text: Annotated[
         bool, typer.Option("--text", help="Each line is text; a JSON stream gets strings.")
     ] = False,
@@ -37,14 +37,15 @@ def append(
     producer: Annotated[
         str | None,
         typer.Option(
-            help="Store each message exactly once, whatever breaks; a name for who writes.", metavar="NAME"
+            help="Store each message exactly once, across failures; the name of this producer.",
+            metavar="NAME",
         ),
     ] = None,
     epoch: Annotated[
         int | None,
         typer.Option(
             min=0,
-            help="With --producer: the same input with the same epoch again stores only what is missing. "
+            help="With --producer: repeating the same input with the same epoch stores only what is missing. "
             "[default: a new one]",
             metavar="N",
         ),
@@ -55,16 +56,18 @@ def append(
 ) -> None:
     """Append lines from standard input or files, each a message.
 
-    How the input is understood follows from the stream's content type: JSON takes a message a line, text
-    takes lines, anything else takes bytes.
+    The stream's content type decides how input is read: JSON takes one message per line, text takes lines,
+    anything else takes bytes.
     """
     chosen = [form for form, given in ((Form.JSON, json), (Form.TEXT, text), (Form.BINARY, binary)) if given]
     if len(chosen) > 1:
         raise Failure(Exit.USAGE, "--json, --text and --binary exclude each other", "Give one of them")
     if epoch is not None and producer is None:
-        raise Failure(Exit.USAGE, "--epoch is a producer's", "Give a name with --producer")
+        raise Failure(Exit.USAGE, "--epoch needs --producer", "Give a name with --producer")
     if producer is not None and not (producer and producer.isascii() and producer.isprintable()):
-        raise Failure(Exit.USAGE, f"{producer!r} cannot name a producer", "Use ASCII letters and digits")
+        raise Failure(
+            Exit.USAGE, f"{producer!r} is not a valid producer name", "Use ASCII letters and digits"
+        )
     found = sources(files)
     target = targets.server(url, token).stream(stream)
     head = target.head()
@@ -76,7 +79,7 @@ def append(
     if into_json and form is Form.BINARY:
         raise Failure(Exit.USAGE, "A JSON stream takes no bytes", "--text makes a string of each line")
     if any(source.path is None for source in found) and sys.stdin.isatty():
-        targets.note("Type lines; Ctrl+D ends.")
+        targets.note("Type lines; Ctrl+D ends the input.")
     writer = _writer(target, producer, epoch)
     _append(
         writer,
@@ -91,7 +94,7 @@ def append(
 def _writer(stream: DurableStream, producer: str | None, epoch: int | None) -> Writer:
     if producer is None:
         return Plain(stream)
-    # A new run is a new session: its epoch is higher than that of any before it.
+    # A new run is a new session: its epoch is higher than any earlier one.
     return Stamped(
         stream, producer, epoch=int(time.time() * 1000) if epoch is None else epoch, repeats=epoch is not None
     )
@@ -100,12 +103,12 @@ def _writer(stream: DurableStream, producer: str | None, epoch: int | None) -> W
 def _append(
     writer: Writer, found: list[Source], form: Form, *, into_json: bool, whole_blocks: bool, close: bool
 ) -> None:
-    output = Output()
+    output = StandardOutput()
     sizes = [source.size for source in found]
     known = [one for one in sizes if one is not None]
     typed = any(source.path is None for source in found) and sys.stdin.isatty()
     total = sum(known) if len(known) == len(sizes) else None
-    with Meter("appending", total_bytes=total, hidden=typed) as meter:
+    with ProgressBar("appending", total_bytes=total, hidden=typed) as meter:
         try:
             for source in found:
                 chunks = blocks(source.chunks(), BLOCK_BYTES) if whole_blocks else source.chunks()
@@ -116,8 +119,8 @@ def _append(
     _report(output, writer, meter, form, final_offset, meter.seconds, closed=close)
 
 
-def _take(writer: Writer, meter: Meter, name: str, bunches: Iterator[Bunch]) -> None:
-    """Write what a source gives; before a line that is no message, everything is stored."""
+def _take(writer: Writer, meter: ProgressBar, name: str, bunches: Iterator[Bunch]) -> None:
+    """Write the messages of a source; everything before an invalid line is stored."""
     try:
         for bunch in bunches:
             writer.write(bunch.messages)
@@ -144,9 +147,9 @@ def _told(error: errors.MillstreamError, writer: Writer) -> Failure:
 
 
 def _report(
-    output: Output,
+    output: StandardOutput,
     writer: Writer,
-    meter: Meter,
+    meter: ProgressBar,
     form: Form,
     offset: str | None,
     seconds: float,

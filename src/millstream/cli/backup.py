@@ -1,4 +1,4 @@
-"""`millstream backup` and `millstream restore`: a copy of a data folder, and a data folder of a copy."""
+"""`millstream backup` and `millstream restore`: copy a data folder, and restore a copy."""
 
 import sys
 from pathlib import Path
@@ -8,10 +8,10 @@ import typer
 
 
 def backup(
-    data: Annotated[Path, typer.Argument(help="Folder of the log store; a server may be using it.")],
+    data: Annotated[Path, typer.Argument(help="The data folder of a log store; a server may be using it.")],
     to: Annotated[Path, typer.Option(help="New folder, or new file: .tar, .tar.gz, .tgz.")],
 ) -> None:
-    """Copy a data folder, also while it is served: everything acknowledged until now is in the copy."""
+    """Copy a data folder, even while a server uses it. The copy holds everything acknowledged until now."""
     from millstream.store.base import StoreError  # an extra, and slow to load
     from millstream.store.log.tools.archives import new_archive
     from millstream.store.log.tools.backup import back_up
@@ -26,10 +26,10 @@ def backup(
 
 
 def restore(
-    archive: Annotated[Path, typer.Argument(help="What `millstream backup` has written.")],
-    to: Annotated[Path, typer.Option(help="The data folder to be made; it must not be there, or be empty.")],
+    archive: Annotated[Path, typer.Argument(help="A backup made by `millstream backup`.")],
+    to: Annotated[Path, typer.Option(help="The data folder to create; it must not exist, or be empty.")],
 ) -> None:
-    """Make a data folder of a backup, and verify it."""
+    """Restore a backup to a data folder, and verify it."""
     from millstream.store.base import StoreError  # an extra, and slow to load
     from millstream.store.log.tools.backup import restore as restore_folder
 

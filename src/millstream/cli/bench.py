@@ -1,4 +1,4 @@
-"""`millstream bench`: a short load on a running server, to see what it does here and now."""
+"""`millstream bench`: put a short load on a running server and measure it."""
 
 import asyncio
 import uuid
@@ -9,7 +9,7 @@ import typer
 
 from millstream.cli import targets
 from millstream.cli.load import Load, Result, run_load
-from millstream.cli.output import Output
+from millstream.cli.output import StandardOutput
 from millstream.cli.progress import activity
 from millstream.cli.targets import DEFAULT_URL, Token, Url
 from millstream.cli.units import number
@@ -17,25 +17,25 @@ from millstream.cli.units import size as in_bytes
 
 
 def bench(
-    seconds: Annotated[float, typer.Option(min=0.1, max=60, help="How long each of the parts takes.")] = 2.0,
-    connections: Annotated[int, typer.Option(min=1, max=256, help="How many write or read at once.")] = 8,
-    size: Annotated[int, typer.Option(min=21, max=1_000_000, help="Bytes of a message.")] = 100,
+    seconds: Annotated[float, typer.Option(min=0.1, max=60, help="Seconds for each part.")] = 2.0,
+    connections: Annotated[int, typer.Option(min=1, max=256, help="Concurrent writers or readers.")] = 8,
+    size: Annotated[int, typer.Option(min=21, max=1_000_000, help="Bytes per message.")] = 100,
     prefix: Annotated[
-        str, typer.Option(help="Where its streams are made; they are deleted at the end.")
+        str, typer.Option(help="The path below which streams are created; they are deleted at the end.")
     ] = "/bench",
     url: Url = DEFAULT_URL,
     token: Token = None,
 ) -> None:
     """Load a running server for some seconds: appends, catch-up reads, live readers.
 
-    One process of Python makes the load, so a fast server is not shown at its limit.
+    One Python process makes the load, so it does not show the limit of a fast server.
     """
     server = targets.server(url, token)
     base = targets.locate(server.url, f"{prefix.strip('/')}/{uuid.uuid4().hex[:12]}")
     load = Load(base, server.headers, seconds=seconds, connections=connections, size=size)
     with activity("preparing ...") as announce:
         results = asyncio.run(run_load(load, announce))
-    output = Output()
+    output = StandardOutput()
     if not output.is_terminal:
         for result in results:
             output.record(msgspec.to_builtins(result))

@@ -1,4 +1,4 @@
-"""`millstream check`: look at a data folder that no server uses, and say whether it is sound."""
+"""`millstream check`: verify a data folder that no server uses."""
 
 import sys
 from pathlib import Path
@@ -11,13 +11,13 @@ if TYPE_CHECKING:
 
 
 def check(
-    data: Annotated[Path, typer.Argument(help="Folder of the log store.")],
+    data: Annotated[Path, typer.Argument(help="The data folder of a log store.")],
     cut: Annotated[
-        bool, typer.Option("--repair", help="Cut the log where it is damaged, after asking.")
+        bool, typer.Option("--repair", help="Truncate the log where it is damaged, after confirmation.")
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
 ) -> None:
-    """Verify a data folder while no server uses it; nothing is changed without --repair."""
+    """Verify a data folder that no server uses. Nothing is changed without --repair."""
     from millstream.store.base import StoreError  # an extra, and slow to load
     from millstream.store.log.tools.check import repair, verify
 
@@ -54,13 +54,13 @@ def _print(report: "Report") -> None:
 def _describe(report: "Report", cut: "Cut") -> str:
     if cut.is_torn_tail:
         return (
-            f"{cut.name}: {cut.lost_bytes} bytes from byte {cut.position} on are no records: a torn write, "
-            "or left over from an earlier use. The next start cuts them off."
+            f"{cut.name}: {cut.lost_bytes} bytes from byte {cut.position} on are not records: a torn write, "
+            "or left over from an earlier use. The next start truncates them."
         )
     if not report.can_be_cut:
-        return "The catalog knows of later changes, so cutting the log would not help: restore a backup."
+        return "The catalog knows of later changes, so truncating the log would not help: restore a backup."
     more = f" and {len(cut.following)} later segments" if cut.following else ""
     return (
-        f"--repair would cut {cut.lost_bytes} bytes{more} off: every change after record {cut.last_lsn} "
-        "would be gone from the streams."
+        f"--repair would remove {cut.lost_bytes} bytes{more}: every change after record {cut.last_lsn} "
+        "would be lost."
     )

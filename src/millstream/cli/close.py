@@ -1,4 +1,4 @@
-"""`millstream close`: the end of a stream."""
+"""`millstream close`: close a stream."""
 
 from typing import Annotated
 
@@ -6,7 +6,7 @@ import typer
 
 from millstream.cli import targets
 from millstream.cli.exits import Exit, Failure
-from millstream.cli.output import Output
+from millstream.cli.output import StandardOutput
 from millstream.cli.targets import DEFAULT_URL, Stream, Token, Url
 from millstream.client.core import bodies
 
@@ -20,7 +20,7 @@ def close(
     url: Url = DEFAULT_URL,
     token: Token = None,
 ) -> None:
-    """Close a stream: readers see its end, nothing can be appended any more."""
+    """Close a stream: readers see its end, and further appends are refused."""
     target = targets.server(url, token).stream(stream)
     last = None
     if message is not None:
@@ -28,7 +28,7 @@ def close(
         last = _checked(message.encode(errors="surrogateescape"), as_json=bodies.is_json(target.content_type))
     result = target.close(last)
     name = targets.shown(target.url)
-    Output().result(
+    StandardOutput().result(
         f"{name} is closed and ends at {result.final_offset}",
         {"stream": name, "closed": True, "offset": result.final_offset},
     )

@@ -1,20 +1,20 @@
-"""`millstream completion`: what a shell needs to complete commands, options and stream names."""
+"""`millstream completion`: print a shell's completion script for commands, options and stream names."""
 
 import enum
 from typing import Annotated, Final
 
 import typer
-from typer.completion import (  # type: ignore[attr-defined]  # they have no public names
+from typer.completion import (  # type: ignore[attr-defined]  # typer has no public names for them
     completion_init,
     get_completion_script,
 )
 
 VARIABLE: Final = "_MILLSTREAM_COMPLETE"
-"""Set when a shell asks."""
+"""Set when a shell requests completions."""
 
 
 class Shell(enum.StrEnum):
-    """Shells that can."""
+    """Supported shells."""
 
     BASH = "bash"
     ZSH = "zsh"
@@ -27,5 +27,5 @@ def completion(shell: Annotated[Shell, typer.Argument(help="Which shell.")]) -> 
 
 
 def prepare() -> None:
-    """Make the program able to answer a shell."""
+    """Enable completion."""
     completion_init()

@@ -1,4 +1,4 @@
-"""`millstream create`: a new stream."""
+"""`millstream create`: create a stream."""
 
 from typing import Annotated
 
@@ -6,27 +6,27 @@ import typer
 
 from millstream.cli import targets
 from millstream.cli.exits import Exit, Failure
-from millstream.cli.output import Output
+from millstream.cli.output import StandardOutput
 from millstream.cli.targets import DEFAULT_URL, QUICK, Stream, Token, Url
 from millstream.client.sync.streams import DurableStream
 from millstream.protocol.content import DEFAULT_TYPE
 
 Ttl = Annotated[
     int | None,
-    typer.Option(min=0, help="Seconds without reads and appends after which it goes.", metavar="SECONDS"),
+    typer.Option(min=0, help="Seconds without reads and appends after which it expires.", metavar="SECONDS"),
 ]
 ExpiresAt = Annotated[
-    str | None, typer.Option(help="When it goes: 2030-01-01T00:00:00Z for example.", metavar="TIME")
+    str | None, typer.Option(help="When it expires: 2030-01-01T00:00:00Z for example.", metavar="TIME")
 ]
 RetainBytes = Annotated[
     int | None,
     typer.Option(
-        min=1, help="How many of its newest bytes it keeps at least; older ones may go.", metavar="BYTES"
+        min=1, help="Keep at least this many of the newest bytes; older ones may be trimmed.", metavar="BYTES"
     ),
 ]
 RetainSeconds = Annotated[
     int | None,
-    typer.Option(min=1, help="For how long it keeps what was written at least.", metavar="SECONDS"),
+    typer.Option(min=1, help="Keep content for at least this long.", metavar="SECONDS"),
 ]
 
 
@@ -37,7 +37,7 @@ def create(
     ] = False,
     content_type: Annotated[
         str | None,
-        typer.Option(help=f"What it holds. [default: {DEFAULT_TYPE.decode()}]", metavar="TYPE"),
+        typer.Option(help=f"The content type. [default: {DEFAULT_TYPE.decode()}]", metavar="TYPE"),
     ] = None,
     ttl: Ttl = None,
     expires_at: ExpiresAt = None,
@@ -46,12 +46,12 @@ def create(
     url: Url = DEFAULT_URL,
     token: Token = None,
 ) -> None:
-    """Create a stream; one that is there already and the same is fine, too."""
+    """Create a stream. If one with the same configuration exists, that is fine, too."""
     if json and content_type is not None:
         raise Failure(Exit.USAGE, "--json and --content-type exclude each other", "Give one of them")
     check_lifetime(ttl, expires_at)
     if content_type is not None and not (content_type.isascii() and content_type.isprintable()):
-        raise Failure(Exit.USAGE, f"{content_type!r} is no content type", "text/plain is one")
+        raise Failure(Exit.USAGE, f"{content_type!r} is not a content type", "text/plain is one")
     server = targets.server(url, token)
     made = DurableStream.create(
         targets.locate(server.url, stream),
@@ -64,7 +64,7 @@ def create(
         retry=QUICK,
     )
     head = made.head()
-    Output().result(
+    StandardOutput().result(
         f"{targets.shown(made.url)} is there: {head.content_type}, ends at {head.offset}",
         {
             "stream": targets.shown(made.url),
@@ -76,6 +76,6 @@ def create(
 
 
 def check_lifetime(ttl: int | None, expires_at: str | None) -> None:
-    """Refuse two ends."""
+    """Refuse two expiry options."""
     if ttl is not None and expires_at is not None:
         raise Failure(Exit.USAGE, "--ttl and --expires-at exclude each other", "Give one of them")

@@ -1,4 +1,4 @@
-"""`millstream delete`: streams that are no longer wanted."""
+"""`millstream delete`: delete streams."""
 
 import sys
 from typing import Annotated
@@ -7,7 +7,7 @@ import typer
 
 from millstream.cli import targets
 from millstream.cli.exits import Exit, Failure
-from millstream.cli.output import Output
+from millstream.cli.output import StandardOutput
 from millstream.cli.targets import DEFAULT_URL, Token, Url, completed
 from millstream.cli.terminals import inert_line
 
@@ -21,14 +21,14 @@ def delete(
     url: Url = DEFAULT_URL,
     token: Token = None,
 ) -> None:
-    """Delete streams; a terminal is asked first."""
+    """Delete streams; asks for confirmation on a terminal."""
     server = targets.server(url, token)
     found = [server.stream(name) for name in streams]
-    output = Output()
+    output = StandardOutput()
     for stream in found:
         name = targets.shown(stream.url)
         if not yes and sys.stdin.isatty():
-            stream.head()  # no question about what is not there
+            stream.head()  # do not ask about a stream that does not exist
             typer.echo(f"Delete {inert_line(name)} for good? [y/N] ", nl=False, err=True)
             if sys.stdin.readline().strip().lower() not in ("y", "yes"):
                 raise Failure(Exit.FAILED, f"{name} was kept")

@@ -1,4 +1,4 @@
-"""Exit codes, and how a failure is told: one line that says what was wrong and what to do.
+"""Exit codes, and how a failure is reported: one line that says what was wrong and what to do.
 
 `docs/commands.md` shows this table; a test compares them.
 """
@@ -10,7 +10,7 @@ from millstream.client.core import errors
 
 
 class Exit(enum.IntEnum):
-    """How a command ended. The text is what the documentation says."""
+    """How a command ended. The text is the one in the documentation."""
 
     def __new__(cls, code: int, meaning: str) -> "Exit":
         """Keep the meaning beside the number."""
@@ -22,20 +22,20 @@ class Exit(enum.IntEnum):
     meaning: str
 
     DONE = 0, "done; for `read` and `tail`, the end was reached"
-    FAILED = 1, "it did not work, or what was judged is not as it should be"
+    FAILED = 1, "failed, or the check found a problem"
     USAGE = 2, "wrong usage or settings"
-    UNREACHABLE = 3, "the server could not be reached, or the connection was lost for good"
-    NOT_FOUND = 4, "there is no such stream, or what was asked for is no longer kept"
-    CONFLICT = 5, "the stream is closed, is of another type, or the name is taken"
-    NOT_ALLOWED = 6, "the token is missing or not enough"
+    UNREACHABLE = 3, "the server could not be reached, or the connection was lost"
+    NOT_FOUND = 4, "there is no such stream, or the offset is no longer kept"
+    CONFLICT = 5, "the stream is closed, has another content type, or the name is taken"
+    NOT_ALLOWED = 6, "the token is missing or not sufficient"
     BAD_INPUT = 7, "the input or the request was refused: not JSON, too large, a wrong offset"
-    BUSY = 8, "the server asks for patience, or fails"
+    BUSY = 8, "the server limits requests, or failed"
     INTERRUPTED = 130, "Ctrl+C"
-    BROKEN_PIPE = 141, "whoever read the output has left, such as `head`"
+    BROKEN_PIPE = 141, "the reader of the output has closed the pipe, such as `head`"
 
 
 class Failure(Exception):
-    """What a command says when it gives up."""
+    """A command failed; the message and the hint are shown."""
 
     def __init__(self, code: Exit, message: str, hint: str = "") -> None:
         super().__init__(message)
@@ -56,14 +56,14 @@ _HINTS: Final[dict[type[errors.MillstreamError], tuple[Exit, str]]] = {
     ),
     errors.StreamClosedError: (Exit.CONFLICT, "A closed stream can be read and forked, not written"),
     errors.SequenceConflictError: (Exit.CONFLICT, ""),
-    errors.SequenceGapError: (Exit.CONFLICT, "Give a higher --epoch to begin anew"),
+    errors.SequenceGapError: (Exit.CONFLICT, "Give a higher --epoch to start over"),
     errors.ContentTypeMismatchError: (Exit.CONFLICT, "`millstream head` shows the stream's type"),
     errors.NotSupportedError: (Exit.BAD_INPUT, ""),
     errors.PartMissingError: (Exit.CONFLICT, ""),
     errors.PartConflictError: (Exit.CONFLICT, ""),
     errors.StaleEpochError: (
         Exit.CONFLICT,
-        "Another run with this producer's name has begun since: leave it to that one, or give another name",
+        "A newer run uses this producer's name: let it continue, or choose another name",
     ),
     errors.UnauthorizedError: (
         Exit.NOT_ALLOWED,
@@ -80,12 +80,12 @@ _HINTS: Final[dict[type[errors.MillstreamError], tuple[Exit, str]]] = {
 }
 
 _UNREACHABLE: Final = "Is a server running there? `millstream serve` starts one, --url names another"
-_UNTRUSTED: Final = "The server's certificate is not trusted: SSL_CERT_FILE names one that is"
-_CUT: Final = "What was being written may or may not be stored; --producer makes it safe to repeat"
+_UNTRUSTED: Final = "The server's certificate is not trusted: set SSL_CERT_FILE to a certificate that is"
+_CUT: Final = "The append may or may not be stored; --producer makes it safe to repeat"
 
 
 def explain(error: errors.MillstreamError) -> Failure:
-    """Say how a client's error ends a command."""
+    """Map an error of the client to a failure."""
     if isinstance(error, errors.TransportError):
         hint = _UNTRUSTED if error.code == "UNTRUSTED" else _UNREACHABLE if error.unsent else _CUT
         return Failure(Exit.UNREACHABLE, str(error), hint)
@@ -93,8 +93,8 @@ def explain(error: errors.MillstreamError) -> Failure:
     return Failure(code, str(error), hint)
 
 
-def told(verb: str, failure: Failure) -> str:
-    """Write a failure as one line."""
+def formatted(verb: str, failure: Failure) -> str:
+    """Format a failure as one line."""
     message = " ".join(failure.message.split()).rstrip(".")
     hint = f" {failure.hint}." if failure.hint else ""
     return f"millstream {verb}: {message}.{hint}"

@@ -1,4 +1,4 @@
-"""Following a stream: to its end, across everything that breaks on the way."""
+"""Following a stream to its end, across failures."""
 
 import time
 from collections.abc import Iterator
@@ -14,47 +14,47 @@ from millstream.client.sync.responses import StreamResponse
 from millstream.client.sync.streams import stream
 
 ATTENTIVE: Final = Retry(max_total_s=1.0)
-"""How long the client tries silently before the cut is told."""
+"""How long the client retries silently before the failure is reported."""
 
 PATIENCE_S: Final = 60.0
-"""For how long a reading that does not follow waits for a server that has gone away."""
+"""How long a read without --follow waits for an unreachable server."""
 
 
 class Patience:
-    """Decides whether a reading goes on after an error, and tells of it once for each cut."""
+    """Decides whether a read continues after an error, and reports each interruption once."""
 
     def __init__(self, *, follows: bool) -> None:
         self._follows = follows
         self._cut_at: float | None = None
 
     def __call__(self, error: Exception) -> Changes | None:
-        """Wait a little and try again, or give up."""
+        """Wait and retry, or give up."""
         if not is_passing(error):
             return None
         if self._cut_at is None:
             self._cut_at = time.monotonic()
-            targets.note(f"{error}; trying again (Ctrl+C to stop)")
+            targets.note(f"{error}; retrying (Ctrl+C to stop)")
         elif not self._follows and time.monotonic() - self._cut_at > PATIENCE_S:
             return None
         time.sleep(0.5)
         return {}
 
     def received(self) -> None:
-        """Take note that the stream is being read."""
+        """Record that the stream is being read again."""
         if self._cut_at is not None:
             self._cut_at = None
             targets.note("resumed")
 
 
 def is_passing(error: Exception) -> bool:
-    """Tell whether an error may be gone at the next try."""
+    """Return whether an error may be transient."""
     if isinstance(error, errors.TransportError):
         return error.code != "UNTRUSTED"
     return isinstance(error, errors.MillstreamError) and error.status in retry.STATUSES
 
 
 class Reading:
-    """One reading of a stream that was there a moment ago, from an offset to where it should end."""
+    """One read of an existing stream, from an offset to where it should end."""
 
     def __init__(
         self, server: targets.Server, url: str, *, offset: str, follows: bool, until: str | None = None
@@ -81,7 +81,7 @@ class Reading:
 
     @property
     def offset(self) -> str:
-        """Where the reading is."""
+        """The current offset."""
         return self._response.offset
 
     @property
@@ -90,7 +90,7 @@ class Reading:
         return self._response.stream_closed
 
     def chunks(self) -> Iterator[ByteChunk]:
-        """Give what comes, until the end."""
+        """Iterate over the content until the end."""
         with self._response as response:
             for chunk in response.iter_byte_chunks():
                 self._patience.received()
@@ -98,7 +98,7 @@ class Reading:
                     raise Failure(
                         Exit.FAILED,
                         "This server cannot read until an offset",
-                        "Leave --until out and cut the output",
+                        "Omit --until and truncate the output",
                     )
                 yield chunk
                 if self._until is not None and chunk.offset >= self._until:

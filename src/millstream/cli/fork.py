@@ -1,4 +1,4 @@
-"""`millstream fork`: a stream that begins with another one's content."""
+"""`millstream fork`: create a stream that begins with another's content."""
 
 from typing import Annotated
 
@@ -6,7 +6,7 @@ import typer
 
 from millstream.cli import targets
 from millstream.cli.create import ExpiresAt, Ttl, check_lifetime
-from millstream.cli.output import Output
+from millstream.cli.output import StandardOutput
 from millstream.cli.targets import DEFAULT_URL, Stream, Token, Url
 
 
@@ -16,14 +16,14 @@ def fork(
         str, typer.Argument(help="The new stream: a path on the server, or a URL.", metavar="NEW")
     ],
     offset: Annotated[
-        str | None, typer.Option(help="Where it branches off. [default: the present end]", metavar="OFFSET")
+        str | None, typer.Option(help="Where it branches off. [default: the current end]", metavar="OFFSET")
     ] = None,
     ttl: Ttl = None,
     expires_at: ExpiresAt = None,
     url: Url = DEFAULT_URL,
     token: Token = None,
 ) -> None:
-    """Branch off: the new stream begins with what is there up to an offset, and goes its own way."""
+    """Create a stream that begins with another's content up to an offset."""
     check_lifetime(ttl, expires_at)
     server = targets.server(url, token)
     source = server.stream(stream)
@@ -32,7 +32,7 @@ def fork(
     )
     head = made.head()
     name, origin = targets.shown(made.url), targets.shown(source.url)
-    Output().result(
+    StandardOutput().result(
         f"{name} branches off {origin} and ends at {head.offset}",
         {"stream": name, "forkedFrom": origin, "contentType": head.content_type, "offset": head.offset},
     )

@@ -1,14 +1,14 @@
-"""`millstream head`: what is known of a stream without reading it."""
+"""`millstream head`: show a stream's metadata."""
 
 from millstream.cli import targets
-from millstream.cli.output import Output
+from millstream.cli.output import StandardOutput
 from millstream.cli.targets import DEFAULT_URL, Stream, Token, Url
 from millstream.cli.terminals import inert_line
 from millstream.client.core.models import HeadResult
 
 
 def head(stream: Stream, url: Url = DEFAULT_URL, token: Token = None) -> None:
-    """Describe a stream without reading it."""
+    """Show a stream's metadata without reading it."""
     target = targets.server(url, token).stream(stream)
     found = target.head()
     fields = {
@@ -22,7 +22,7 @@ def head(stream: Stream, url: Url = DEFAULT_URL, token: Token = None) -> None:
         "retainSeconds": found.retain_seconds,
         "earliestOffset": found.earliest_offset,
     }
-    output = Output()
+    output = StandardOutput()
     if not output.is_terminal:
         output.record(fields)
         return

@@ -1,7 +1,7 @@
-"""Input: bytes from files and pipes, as the messages that a stream takes.
+"""Input: from the bytes of files and pipes to messages.
 
-Nothing is held but what a message needs, so the input may be larger than the memory. What is there is
-given at once: a slow writer's lines do not wait for more to come.
+Only the current message is buffered, so the input may be larger than memory. Complete messages are
+returned at once: a slow writer's lines do not wait for more input.
 """
 
 import enum
@@ -23,7 +23,7 @@ _JSON_HINT: Final = "Each line is one message: `jq -c .` writes JSON so, --text 
 
 
 class Form(enum.Enum):
-    """How input is understood."""
+    """How input is split into messages."""
 
     JSON = "json"
     TEXT = "text"
@@ -31,14 +31,14 @@ class Form(enum.Enum):
 
 
 class Bunch(msgspec.Struct, frozen=True):
-    """Messages that were there together, and how many bytes of input they were."""
+    """Messages that arrived together, and their number of input bytes."""
 
     messages: list[bytes]
     bytes: int
 
 
 class BadLineError(Exception):
-    """A line that is no message. What came before it in its bunch is good."""
+    """A line is not a message. The messages before it are valid."""
 
     def __init__(self, line: int, reason: str, hint: str, before: list[bytes]) -> None:
         super().__init__(reason)
@@ -49,7 +49,7 @@ class BadLineError(Exception):
 
 
 def form_of(content_type: str | None) -> Form:
-    """Choose how input for a stream of this type is understood, if nobody says."""
+    """Choose the default way to split input for a content type."""
     if bodies.is_json(content_type):
         return Form.JSON
     main = (content_type or "").partition(";")[0].strip().lower()
@@ -58,7 +58,7 @@ def form_of(content_type: str | None) -> Form:
 
 
 def messages(chunks: Iterable[bytes], form: Form, *, into_json: bool) -> Iterator[Bunch]:
-    """Turn input into messages for a stream that holds JSON or not."""
+    """Convert input to messages."""
     if form is Form.BINARY:
         for chunk in chunks:
             yield Bunch([chunk], len(chunk))
@@ -91,7 +91,7 @@ def _message(line: bytes, form: Form, *, into_json: bool) -> bytes:
 
 
 def lines_of(chunks: Iterable[bytes]) -> Iterator[list[bytes]]:
-    """Cut input into lines with their ends; those that came together are given together."""
+    """Split input into lines with their ends; lines that arrive together are returned together."""
     parts: list[bytes] = []
     waiting = 0
     for chunk in chunks:
@@ -115,7 +115,7 @@ def lines_of(chunks: Iterable[bytes]) -> Iterator[list[bytes]]:
 
 
 def blocks(chunks: Iterable[bytes], size: int) -> Iterator[bytes]:
-    """Cut input into blocks of one size, however it came."""
+    """Split input into blocks of one size."""
     waiting = bytearray()
     for chunk in chunks:
         waiting += chunk
@@ -134,11 +134,11 @@ class Source(msgspec.Struct, frozen=True):
 
     @property
     def size(self) -> int | None:
-        """How much there is, if that is known."""
+        """The size in bytes, if known."""
         return self.path.stat().st_size if self.path is not None and self.path.is_file() else None
 
     def chunks(self) -> Iterator[bytes]:
-        """Read what is there, as it comes."""
+        """Read the input as it arrives."""
         number = os.open(self.path, os.O_RDONLY) if self.path is not None else sys.stdin.fileno()
         try:
             while chunk := os.read(number, READ_BYTES):
@@ -149,7 +149,7 @@ class Source(msgspec.Struct, frozen=True):
 
 
 def sources(files: Sequence[Path] | None) -> list[Source]:
-    """Find what to read, and that all of it can be, before anything is sent."""
+    """Open all inputs before anything is sent."""
     found = []
     for path in files or [Path(STDIN)]:
         if str(path) == STDIN:

@@ -1,8 +1,8 @@
 """The last messages of a stream, without reading all of it.
 
-A server with bounded reads answers a HEAD with where a GET would end, so that a long stream is walked
-in large steps without its content. Then the end is read: the last step, and if that holds too few
-messages, the last two, four, ... A server without them is read from the beginning.
+On a server with bounded reads, a HEAD returns where a GET would end, so a long stream can be traversed in
+large steps without its content. Then the last step is read; if that holds too few messages, the last two,
+four, ... On other servers the stream is read from the beginning.
 """
 
 from collections import deque
@@ -24,7 +24,7 @@ BEGINNING: Final = "-1"
 
 
 class Ending(msgspec.Struct, frozen=True):
-    """The last messages or lines, and where the stream goes on after them."""
+    """The last messages or lines, and the offset after them."""
 
     content: list[bytes]
     offset: str
@@ -44,7 +44,7 @@ def find(server: targets.Server, stream: DurableStream, count: int, *, is_json: 
 
 
 def _steps(server: targets.Server, url: str, tail: str) -> Iterator[str]:
-    """Walk from the beginning to the tail; give where each step begins."""
+    """Step from the beginning to the tail; return where each step begins."""
     at = BEGINNING
     while True:
         yield at
@@ -73,7 +73,7 @@ def _messages(chunks: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _lines(chunks: Iterable[bytes], *, is_whole: bool) -> Iterator[bytes]:
-    """Cut into lines with their ends; what comes before the first line's beginning is left out."""
+    """Split into lines with their ends; an incomplete first line is dropped."""
     parts: list[bytes] = []
     for chunk in chunks:
         *ended, rest = chunk.split(b"\n")

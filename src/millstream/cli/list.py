@@ -1,4 +1,4 @@
-"""`millstream list`: which streams there are, how large they are and how fast they grow."""
+"""`millstream list`: list streams, their sizes and how fast they grow."""
 
 import time
 from collections.abc import Iterator
@@ -9,18 +9,18 @@ import msgspec
 import typer
 
 from millstream.cli import targets
-from millstream.cli.output import Output
+from millstream.cli.output import StandardOutput
 from millstream.cli.progress import activity
 from millstream.cli.targets import DEFAULT_URL, QUICK, Token, Url
 from millstream.cli.terminals import inert_line
 from millstream.cli.trees import Tree
 from millstream.cli.units import counted, size
-from millstream.client.core import listing
 from millstream.client.core.listing import Listed
+from millstream.client.sync import listing
 
 
 class Sampled(msgspec.Struct, frozen=True):
-    """A stream, and how many bytes a second it grows by, if that was measured."""
+    """A stream, and its growth in bytes per second, if measured."""
 
     stream: Listed
     rate: float | None = None
@@ -28,14 +28,15 @@ class Sampled(msgspec.Struct, frozen=True):
 
 def list_streams(
     prefix: Annotated[
-        str, typer.Option(help="Only paths that begin so.", metavar="PATH", autocompletion=targets.completed)
+        str,
+        typer.Option(help="Only paths with this prefix.", metavar="PATH", autocompletion=targets.completed),
     ] = "",
     glob: Annotated[
-        str, typer.Option(help="Only paths like this: * within a segment, ** any segments.", metavar="GLOB")
+        str, typer.Option(help="Only paths that match: * within a segment, ** any segments.", metavar="GLOB")
     ] = "",
     rates: Annotated[bool, typer.Option("--rates", help="Measure how fast they grow.")] = False,
     interval: Annotated[
-        float, typer.Option(min=0.05, help="For how long --rates measures.", metavar="SECONDS")
+        float, typer.Option(min=0.05, help="How long --rates measures.", metavar="SECONDS")
     ] = 1.0,
     url: Url = DEFAULT_URL,
     token: Token = None,
@@ -44,7 +45,7 @@ def list_streams(
     server = targets.server(url, token)
     below = f"/{prefix.lstrip('/')}" if prefix else ""
     found = _found(server, below, glob, interval if rates else None)
-    output = Output()
+    output = StandardOutput()
     if not output.is_terminal:
         output.records(map(_fields, found))
         return
@@ -72,11 +73,11 @@ def _found(server: targets.Server, prefix: str, glob: str, interval: float | Non
         yield Sampled(one, (one.bytes - held) / (time.monotonic() - at))
 
 
-def _show(output: Output, found: Iterator[Sampled], *, rates: bool) -> None:
+def _show(output: StandardOutput, found: Iterator[Sampled], *, rates: bool) -> None:
     tree = Tree()
     count = total = 0
     growth = 0.0
-    first = list(islice(found, 1))  # an error comes before the header, not after it
+    first = list(islice(found, 1))  # so that an error appears before the header
     output.line(output.styled(_row("size", "growth", "content type", 0, "stream", rates=rates), "dim"))
     for one in chain(first, found):
         folders, (depth, name) = tree.place(one.stream.path)

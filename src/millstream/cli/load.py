@@ -1,4 +1,4 @@
-"""The load that `millstream bench` makes: appends, catch-up reads and live readers, each for a time."""
+"""The load of `millstream bench`: appends, catch-up reads and live readers, each for some seconds."""
 
 import asyncio
 import time
@@ -15,7 +15,7 @@ _QUICK = Retry(max_total_s=2.0)
 
 
 class Load(msgspec.Struct, frozen=True):
-    """What to do to which server. The streams are made beside `base`."""
+    """The parameters of a load. Streams are created below `base`."""
 
     base: str
     headers: Mapping[str, str]
@@ -24,12 +24,12 @@ class Load(msgspec.Struct, frozen=True):
     size: int
 
     def url(self, part: str) -> str:
-        """Give the URL of one of the streams."""
+        """Return the URL of one of the streams."""
         return f"{self.base}-{part}"
 
 
 class Result(msgspec.Struct, frozen=True, rename="camel"):
-    """What one kind of work came to."""
+    """The result of one part."""
 
     work: str
     count: int
@@ -41,12 +41,12 @@ class Result(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def percentile(sorted_values: Sequence[float], share: float) -> float:
-    """Give the value below which a share of the values lie."""
+    """Return a quantile."""
     return sorted_values[min(len(sorted_values) - 1, int(share * len(sorted_values)))]
 
 
 def summed_up(work: str, count: int, bytes: int, seconds: float, latencies_s: Sequence[float] = ()) -> Result:
-    """Make a result of what was counted."""
+    """Make a result from the measurements."""
     ordered = sorted(latencies_s)
     return Result(
         work,
@@ -60,7 +60,7 @@ def summed_up(work: str, count: int, bytes: int, seconds: float, latencies_s: Se
 
 
 async def run_load(load: Load, announce: Callable[[str], None]) -> list[Result]:
-    """Do all of it, and leave nothing behind."""
+    """Run all parts, and delete the streams."""
     parts = [DurableStream(load.url(part), headers=load.headers) for part in ("write", "live")]
     for part in parts:
         await DurableStream.create(part.url, content_type="text/plain", headers=load.headers, retry=_QUICK)
@@ -76,7 +76,7 @@ async def run_load(load: Load, announce: Callable[[str], None]) -> list[Result]:
 
 
 async def appends(load: Load) -> Result:
-    """Append small messages, one after another on each connection."""
+    """Append messages, sequentially on each connection."""
     message = b"x" * (load.size - 1) + b"\n"
     latencies: list[float] = []
     began = time.perf_counter()
@@ -94,7 +94,7 @@ async def appends(load: Load) -> Result:
 
 
 async def reads(load: Load) -> Result:
-    """Read what was appended from its beginning, again and again."""
+    """Read the stream from its beginning, repeatedly."""
     received = 0
     latencies: list[float] = []
     began = time.perf_counter()
@@ -115,7 +115,7 @@ async def reads(load: Load) -> Result:
 
 
 async def tails(load: Load) -> Result:
-    """Follow a stream with event streams while messages that carry their time are appended to it."""
+    """Follow a stream by SSE while timestamped messages are appended to it."""
     latencies: list[float] = []
     received = 0
 
@@ -142,7 +142,7 @@ async def tails(load: Load) -> Result:
 
 
 async def _all(works: Iterable[Callable[[], Coroutine[None, None, None]]]) -> None:
-    """Do everything at once; the first failure ends it all."""
+    """Run everything concurrently; the first failure cancels the rest."""
     try:
         async with asyncio.TaskGroup() as group:
             for work in works:

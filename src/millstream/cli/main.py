@@ -14,7 +14,7 @@ def run() -> None:
     except ModuleNotFoundError:
         sys.exit('The command line is an extra. Install it with: pip install "millstream[server]"')
 
-    from millstream.cli import completion, verbs  # these need it, too
+    from millstream.cli import completion, verbs  # these need typer, too
     from millstream.cli.exits import Exit
     from millstream.cli.root import root
 
@@ -24,8 +24,8 @@ def run() -> None:
         help="Durable streams for Python and Spark.",
         no_args_is_help=True,
         pretty_exceptions_enable=False,
-        rich_markup_mode=None,  # it cuts long names off at the width of a terminal
-        add_completion=False,  # a verb of its own
+        rich_markup_mode=None,  # it truncates long names at the terminal's width
+        add_completion=False,  # a command of its own
     )
     app.callback()(root)
     for name, verb in verbs.VERBS.items():
@@ -43,23 +43,23 @@ def run() -> None:
         completion.prepare()
     try:
         code = app(prog_name="millstream", standalone_mode=False)
-    except typer.Abort:  # a question that was answered with no
+    except typer.Abort:  # a confirmation was declined
         _say("millstream: Stopped; nothing was done.")
         code = Exit.FAILED
     except Exception as error:
-        if not hasattr(error, "format_message"):  # typer's complaints about usage can do that
+        if not hasattr(error, "format_message"):  # typer's usage errors can do that
             raise
         code = _complain(error)
     sys.exit(code if isinstance(code, int) else 0)
 
 
 def _group() -> None:
-    """Do nothing: its verbs do."""
+    """Do nothing: the subcommands do the work."""
 
 
 def _guarded(name: str, verb: Callable[..., None]) -> Callable[..., None]:
-    """Let a verb end with one line and a code, whatever happens."""
-    from millstream.cli.exits import Exit, Failure, explain, told
+    """Turn every error of a command into one line and an exit code."""
+    from millstream.cli.exits import Exit, Failure, explain, formatted
     from millstream.client.core.errors import MillstreamError
 
     @functools.wraps(verb)
@@ -84,14 +84,14 @@ def _guarded(name: str, verb: Callable[..., None]) -> Callable[..., None]:
             sys.exit(Exit.FAILED)
         except (MillstreamError, Failure) as error:
             failure = explain(error) if isinstance(error, MillstreamError) else error
-            _say(told(name, failure))
+            _say(formatted(name, failure))
             sys.exit(failure.code)
 
     return run_verb
 
 
 def _complain(error: Any) -> int:
-    """Tell what is wrong with a command line."""
+    """Report a usage error."""
     context = getattr(error, "ctx", None)
     if type(error).__name__ == "NoArgsIsHelpError":
         error.show()
@@ -111,12 +111,12 @@ def _say(line: str) -> None:
 
 
 def _replace_what_is_closed() -> None:
-    """Give the program the standard files that its caller closed; the next socket would take their place."""
+    """Open standard files that the caller closed; otherwise the next socket would take their place."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
-            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115, PTH123  for as long as we live
+            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115, PTH123  open until the process ends
 
 
 def _forget_output() -> None:
-    """Let nothing be written at the end: nobody reads it."""
+    """Discard buffered output: the pipe is closed."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

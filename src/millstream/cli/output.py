@@ -1,4 +1,4 @@
-"""Standard output: for a person when it is a terminal, for a program when it is not."""
+"""Standard output: readable on a terminal, JSON or raw bytes in a pipe."""
 
 import codecs
 import os
@@ -16,8 +16,8 @@ from millstream.cli.exits import Exit, Failure
 from millstream.protocol import json_frames
 
 
-class Output:
-    """Where results go, and how they look there."""
+class StandardOutput:
+    """Writes results: formatted on a terminal, machine-readable elsewhere."""
 
     def __init__(self) -> None:
         self.is_terminal = sys.stdout.isatty()
@@ -27,7 +27,7 @@ class Output:
             sys.stdout.reconfigure(errors="backslashreplace")  # a terminal that is not UTF-8
 
     def result(self, sentence: str, fields: dict[str, Any]) -> None:
-        """Tell what came of a command: a sentence, or a line of JSON."""
+        """Write a command's result: a sentence on a terminal, else a line of JSON."""
         if self.is_terminal:
             self.line(terminals.inert_line(sentence))
         else:
@@ -38,17 +38,17 @@ class Output:
         self.raw(msgspec.json.encode(fields) + b"\n")
 
     def records(self, many: Iterable[Any]) -> None:
-        """Write lines of JSON, without haste."""
+        """Write lines of JSON, without flushing each."""
         for fields in many:
             _write(msgspec.json.encode(fields) + b"\n")
 
     def line(self, text: str) -> None:
-        """Write a line for a person; it must be harmless already."""
+        """Write a line to a terminal; it must be escaped already."""
         sys.stdout.write(text + "\n")
         sys.stdout.flush()
 
     def text(self, text: str) -> None:
-        """Write text for a person; it must be harmless already."""
+        """Write text to a terminal; it must be escaped already."""
         sys.stdout.write(text)
         sys.stdout.flush()
 
@@ -58,27 +58,27 @@ class Output:
         sys.stdout.buffer.flush()
 
     def styled(self, text: str, style: str) -> str:
-        """Colour a text if this is a terminal that likes it."""
+        """Colour a text if the terminal supports it."""
         return terminals.styled(text, style, colours=self.colours)
 
 
 def _write(data: bytes) -> None:
     rest = memoryview(data)
-    while rest:  # with PYTHONUNBUFFERED a write may take only some, as one does whose reader leaves
+    while rest:  # with PYTHONUNBUFFERED, or when the reader closes the pipe, a write may be partial
         rest = rest[sys.stdout.buffer.write(rest) :]
 
 
-class Content:
-    """Shows a stream's content as it comes: messages line by line, other content as it is."""
+class ContentWriter:
+    """Writes a stream's content: messages line by line, other content as it is."""
 
-    def __init__(self, output: Output, *, is_json: bool) -> None:
+    def __init__(self, output: StandardOutput, *, is_json: bool) -> None:
         self._output = output
         self._is_json = is_json
         self._decoder = codecs.getincrementaldecoder("utf-8")(errors="backslashreplace")
         self._at_line_start = True
 
     def show(self, data: bytes) -> None:
-        """Show what one answer held."""
+        """Write the content of one response."""
         if not data:
             return
         if self._is_json:
@@ -89,7 +89,7 @@ class Content:
             self._output.raw(data)
 
     def messages(self, messages: Iterable[bytes]) -> None:
-        """Show JSON messages, one on a line."""
+        """Write JSON messages, one per line."""
         lines = [one_line(message) for message in messages]
         if not lines:
             return
@@ -102,7 +102,7 @@ class Content:
         self._output.line("\n".join(texts))
 
     def end(self) -> None:
-        """Leave a terminal's cursor at the beginning of a line."""
+        """Move a terminal's cursor to the beginning of a line."""
         if not self._is_json and self._output.is_terminal:
             self._text(self._decoder.decode(b"", True))
             if not self._at_line_start:
@@ -115,7 +115,7 @@ class Content:
 
 
 def json_messages(data: bytes) -> list[bytes]:
-    """Cut what a server answered into messages."""
+    """Split a response into messages."""
     try:
         return json_frames.split(data)
     except (msgspec.DecodeError, RecursionError) as error:
@@ -125,21 +125,21 @@ def json_messages(data: bytes) -> list[bytes]:
 
 
 def one_line(message: bytes) -> bytes:
-    """Put a JSON message on one line. A line break in JSON is never part of a value, only between them."""
+    """Put a JSON message on one line. In JSON, a raw line break is never part of a value."""
     if b"\n" in message or b"\r" in message:
         return message.replace(b"\r", b" ").replace(b"\n", b" ")
     return message
 
 
 def when_unread(then: Callable[[], None]) -> None:
-    """Call `then` once nobody reads our standard output any more, even while there is nothing to write."""
+    """Call `then` when the reader of standard output closes the pipe, even if nothing is written."""
     number = sys.stdout.fileno()
     if not stat.S_ISFIFO(os.fstat(number).st_mode):
         return
 
     def wait() -> None:
         poll = select.poll()
-        poll.register(number, 0)  # what is reported without asking: errors and hang-ups
+        poll.register(number, 0)  # errors and hang-ups are always reported
         poll.poll()
         then()
 

@@ -1,4 +1,4 @@
-"""Progress of what takes long: on a terminal's standard error, nowhere else."""
+"""A progress bar on standard error, if that is a terminal."""
 
 import contextlib
 import sys
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 
 BEGINS_AFTER_S: Final = 0.7
-"""What is done sooner needs no bar."""
+"""Shorter work shows no bar."""
 
 
-class Meter:
-    """Counts what has been done; shows it, with its rate, if it takes long and somebody watches."""
+class ProgressBar:
+    """Counts work done; shows it, with its rate, if it takes long and this is a terminal."""
 
     def __init__(self, what: str, *, total_bytes: int | None = None, hidden: bool = False) -> None:
         self.bytes = 0
@@ -32,7 +32,7 @@ class Meter:
 
     @property
     def seconds(self) -> float:
-        """How long it has taken."""
+        """The seconds since the start."""
         return time.monotonic() - self._began
 
     def __enter__(self) -> Self:
@@ -48,7 +48,7 @@ class Meter:
             self._progress.stop()
 
     def advance(self, items: int, bytes: int) -> None:
-        """Count more."""
+        """Add to the count."""
         self.items += items
         self.bytes += bytes
         if self._progress is not None and self._task is not None:
@@ -90,7 +90,7 @@ def _bar(*, known: bool) -> "Progress":
 
 @contextlib.contextmanager
 def activity(first: str) -> Iterator[Callable[[str], None]]:
-    """Show that something goes on whose end is known by the clock; gives a function that says what."""
+    """Show progress by time; returns a function that sets the description."""
     if not sys.stderr.isatty():
         yield lambda _text: None
         return
@@ -101,5 +101,5 @@ def activity(first: str) -> Iterator[Callable[[str], None]]:
 
 
 def rate(items: int, bytes: int, seconds: float) -> str:
-    """Write how much was done in a time."""
+    """Format an amount and its rate."""
     return f"{number(items / seconds)}/s, {size(bytes / seconds)}/s" if seconds > 0 else ""

@@ -1,4 +1,4 @@
-"""`millstream read`: a stream's content, and what comes after it."""
+"""`millstream read`: read a stream, and follow it."""
 
 from typing import Annotated
 
@@ -15,16 +15,16 @@ def read(
     until: Annotated[str | None, typer.Option(help="End at this offset.", metavar="OFFSET")] = None,
     last: Annotated[
         int | None,
-        typer.Option(min=0, help="Begin with the last N messages; lines, if not JSON.", metavar="N"),
+        typer.Option(min=0, help="Begin with the last N messages, or lines if not JSON.", metavar="N"),
     ] = None,
     follow: Annotated[
-        bool, typer.Option("--follow/--no-follow", help="Wait for more, or end at the present end.")
+        bool, typer.Option("--follow/--no-follow", help="Wait for more, or stop at the current end.")
     ] = True,
     url: Url = DEFAULT_URL,
     token: Token = None,
 ) -> None:
     """Read a stream from its beginning, and follow it until it is closed.
 
-    Messages of a JSON stream come one on a line, other content as it is.
+    JSON messages are written one per line, other content as it is.
     """
     show_stream(stream, targets.server(url, token), offset=offset, until=until, last=last, follows=follow)

@@ -9,8 +9,8 @@ from millstream.cli import last as lasts
 from millstream.cli import targets, terminals
 from millstream.cli.exits import Exit, Failure
 from millstream.cli.following import Reading
-from millstream.cli.output import Content, Output
-from millstream.cli.progress import Meter
+from millstream.cli.output import ContentWriter, StandardOutput
+from millstream.cli.progress import ProgressBar
 from millstream.client.core import bodies
 
 Offset = Annotated[
@@ -28,22 +28,22 @@ def show_stream(
     last: int | None,
     follows: bool,
 ) -> None:
-    """Show a stream from where it was asked for to where that ends."""
+    """Write a stream's content from one offset to another, or to its end."""
     if offset is not None and last is not None:
         raise Failure(Exit.USAGE, "--offset and --last exclude each other", "Both say where to begin")
     if offset == "":
         raise Failure(Exit.USAGE, "--offset is empty", "-1 is the beginning, now the end")
     if until is not None and last is not None:
         raise Failure(
-            Exit.USAGE, "--until and --last exclude each other", "--last counts from the present end"
+            Exit.USAGE, "--until and --last exclude each other", "--last counts from the current end"
         )
     if until is not None and offset is not None and offset[:1].isdigit() and offset > until:
         raise Failure(Exit.USAGE, "--until comes before --offset", "Exchange them")
     stream = server.stream(name)
     head = stream.head()
     is_json = bodies.is_json(head.content_type)
-    output = Output()
-    content = Content(output, is_json=is_json)
+    output = StandardOutput()
+    content = ContentWriter(output, is_json=is_json)
     start, closed = offset or "-1", False
     if last == 0:
         start, closed = head.offset or "now", head.stream_closed
@@ -66,8 +66,8 @@ def show_stream(
         targets.note(terminals.styled(end, "dim", colours=output.colours))
 
 
-def _show(reading: Reading, content: Content, output: Output) -> tuple[str, bool]:
-    with Meter("reading", hidden=not output.is_file) as meter:
+def _show(reading: Reading, content: ContentWriter, output: StandardOutput) -> tuple[str, bool]:
+    with ProgressBar("reading", hidden=not output.is_file) as meter:
         for chunk in reading.chunks():
             content.show(chunk.data)
             meter.advance(0, len(chunk.data))

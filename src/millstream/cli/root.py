@@ -1,4 +1,4 @@
-"""The command without a verb: what it is, and of which version."""
+"""The command without a subcommand: help and version."""
 
 from importlib.metadata import version as version_of
 from typing import Annotated

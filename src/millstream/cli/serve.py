@@ -48,7 +48,7 @@ def _store(settings: Settings) -> str:
 
 
 def _signature() -> inspect.Signature:
-    """Make the command's parameters out of the settings, so that none is declared twice."""
+    """Derive the command's parameters from the settings, so that none is declared twice."""
     parameters = [
         inspect.Parameter(
             "config",
@@ -59,7 +59,7 @@ def _signature() -> inspect.Signature:
     ]
     for name, kind, default, rule in server_settings.fields():
         repeated = kind not in (str, int, float, bool)
-        text = kind in (str, int, float)  # numbers, too: the settings say what is wrong with them, once
+        text = kind in (str, int, float)  # numbers, too: the settings validate them
         option = typer.Option(
             None,
             help=f"{rule.help} [{server_settings.VARIABLE_PREFIX}{name.upper()}]",

@@ -1,4 +1,4 @@
-"""`millstream tail`: a stream, live."""
+"""`millstream tail`: follow a stream live."""
 
 from typing import Annotated
 
@@ -14,13 +14,13 @@ def tail(
     last: Annotated[
         int | None,
         typer.Option(
-            min=0, help="Begin with the last N messages; lines, if not JSON. [default: 10]", metavar="N"
+            min=0, help="Begin with the last N messages, or lines if not JSON. [default: 10]", metavar="N"
         ),
     ] = None,
     offset: Offset = None,
     url: Url = DEFAULT_URL,
     token: Token = None,
 ) -> None:
-    """Follow a stream live, from its last messages until it is closed; cuts are survived."""
+    """Follow a stream live, from its last messages until it is closed, across broken connections."""
     count = 10 if last is None and offset is None else last
     show_stream(stream, targets.server(url, token), offset=offset, until=None, last=count, follows=True)

@@ -1,4 +1,4 @@
-"""Where a command goes: the options that every verb of the client has, and what they mean."""
+"""The options that every client command has: the server, the token, the stream."""
 
 import sys
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from millstream.client.sync.streams import DurableStream
 DEFAULT_URL: Final = "http://127.0.0.1:4437"
 
 QUICK: Final = Retry(max_total_s=2.0)
-"""For the first question: a person who mistyped an address should not wait for a minute."""
+"""For the first request: a mistyped address should fail quickly."""
 
 Url = Annotated[
     str,
@@ -35,41 +35,39 @@ Token = Annotated[
 
 
 class Server(msgspec.Struct, frozen=True):
-    """A server and how to be let in."""
+    """A server's URL and token."""
 
     url: str
     token: str | None = None
 
     @property
     def headers(self) -> Mapping[str, str]:
-        """Give what goes along with every request."""
+        """Return the headers of every request."""
         return {"Authorization": f"Bearer {self.token}"} if self.token else {}
 
     def stream(self, name: str) -> DurableStream:
-        """Take a handle on a stream, named by its URL or by its path on this server."""
+        """Return a handle on a stream, named by its URL or by its path on this server."""
         return DurableStream(locate(self.url, name), headers=self.headers, retry=QUICK)
 
 
 def server(url: str, token: str | None) -> Server:
-    """Check where a command should go."""
+    """Check the server's URL and the token."""
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise Failure(
-            Exit.USAGE, f"--url {url!r} is not the address of a server", f"It looks like {DEFAULT_URL}"
-        )
+        raise Failure(Exit.USAGE, f"--url {url!r} is not a server's URL", f"It looks like {DEFAULT_URL}")
     if token is not None and not (token.isascii() and token.isprintable()):
-        raise Failure(Exit.USAGE, "The token has characters that no token has", "Was it pasted whole?")
+        raise Failure(Exit.USAGE, "The token contains invalid characters", "Was it pasted completely?")
     return Server(url.rstrip("/"), token)
 
 
 def locate(base: str, name: str) -> str:
-    """Give a stream's URL. A path is taken as it is spelled; only a URL may be percent-encoded."""
+    """Return a stream's URL. A path is taken literally; only a URL may be percent-encoded."""
     if name.startswith(("http://", "https://")):
         return name
     path = name.lstrip("/")
     if not path:
         raise Failure(
-            Exit.USAGE, f"{name!r} names no stream", "A stream has a path, /chat/1 for example, or a URL"
+            Exit.USAGE, f"{name!r} is not a stream name", "A stream has a path, /chat/1 for example, or a URL"
         )
     try:
         return f"{base.rstrip('/')}/{quote(path)}"
@@ -78,20 +76,20 @@ def locate(base: str, name: str) -> str:
 
 
 def shown(url: str) -> str:
-    """Give a stream's path as a person reads it."""
+    """Return a stream's path, decoded for display."""
     return unquote(urlsplit(url).path) or "/"
 
 
 def completed(context: typer.Context, incomplete: str) -> list[str]:
-    """Give stream names for the shell: a server that is not there or slow is no error, and gives none."""
-    from millstream.client.core import listing
+    """Return stream names for the shell; none if the server is unreachable or slow."""
+    from millstream.client.sync import listing
 
     try:
         there = server(context.params.get("url") or DEFAULT_URL, context.params.get("token"))
         page = listing.fetch(
             there.url, prefix=f"/{incomplete.lstrip('/')}", limit=100, headers=there.headers, timeout_s=1.0
         )
-    except Exception:  # nothing may disturb a prompt
+    except Exception:  # nothing may be printed into a prompt
         return []
     slash = incomplete.startswith("/") or not incomplete
     return [stream.path if slash else stream.path.lstrip("/") for stream in page.streams]
@@ -106,6 +104,6 @@ Stream = Annotated[
 
 
 def note(text: str) -> None:
-    """Tell something beside the output."""
+    """Write a note to standard error."""
     typer.echo(text, err=True)
     sys.stderr.flush()

@@ -1,8 +1,8 @@
-"""What may be shown on a terminal: foreign text made harmless, and colours that are ours.
+"""What may be written to a terminal: untrusted text with control characters escaped, and our own colours.
 
-A terminal obeys some characters: they move the cursor, rename the window, hide what came before.
-Whoever writes to a stream could so lie to whoever reads it. Therefore control characters, and those
-that turn the direction of writing around, are shown as escapes. What is piped stays as it is.
+A terminal interprets control characters: they move the cursor, rename the window, hide earlier output. A
+stream's writer could use them to deceive its readers. So control characters, and those that change the
+direction of text, are shown as escapes. Piped output is not changed.
 """
 
 import os
@@ -33,32 +33,27 @@ _TOKEN_STYLES: Final = {"key": "blue", "string": "green", "number": "cyan", "wor
 
 
 def wants_colours(environment: Mapping[str, str] = os.environ) -> bool:
-    """Tell whether colours are welcome on a terminal: NO_COLOR and TERM=dumb say that they are not."""
+    """Return whether to use colours; NO_COLOR and TERM=dumb disable them."""
     return not environment.get("NO_COLOR") and environment.get("TERM") != "dumb"
 
 
 def inert(text: str) -> str:
-    """Make text harmless; lines and tabs stay."""
+    """Escape control characters, except line breaks and tabs."""
     return _OBEYED.sub(_escape, text)
 
 
 def inert_line(text: str) -> str:
-    """Make text harmless that must not begin another line."""
+    """Escape control characters, including line breaks."""
     return _OBEYED_IN_LINES.sub(_escape, text)
 
 
-def inert_bytes(data: bytes) -> str:
-    """Make bytes harmless; those that are no UTF-8 show as escapes, too."""
-    return inert(data.decode(errors="backslashreplace"))
-
-
 def styled(text: str, style: str, *, colours: bool) -> str:
-    """Colour a text, if there are colours."""
+    """Colour a text, if colours are enabled."""
     return f"\x1b[{_CODES[style]}m{text}\x1b[0m" if colours and text else text
 
 
 def coloured_json(text: str) -> str:
-    """Colour JSON, which must be harmless already."""
+    """Colour JSON, which must be escaped already."""
     return _TOKEN.sub(
         lambda match: styled(match[0], _TOKEN_STYLES[match.lastgroup or "word"], colours=True), text
     )

@@ -1,4 +1,4 @@
-"""`millstream token`: make a token for a server that asks for one, of ours or of AnyCable's kinds."""
+"""`millstream token`: make a token for a server with access control, ours or AnyCable's."""
 
 import sys
 import time
@@ -31,7 +31,7 @@ def token(
         ),
     ] = "",
     expires_s: Annotated[
-        int, typer.Option(min=1, help="For how many seconds it is valid; a signed name always is.")
+        int, typer.Option(min=1, help="Seconds until it expires; a signed name does not expire.")
     ] = 3600,
 ) -> None:
     """Make a token: scopes to send as `Authorization: Bearer`, or AnyCable's `--signed` and `--jid`."""

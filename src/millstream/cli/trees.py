@@ -1,14 +1,14 @@
-"""A tree of stream paths, drawn while they come in the order of their names."""
+"""A tree of stream paths, drawn incrementally from sorted names."""
 
 
 class Tree:
-    """Knows which folders have been shown."""
+    """Tracks which folders have been drawn."""
 
     def __init__(self) -> None:
         self._open: list[str] = []
 
     def place(self, path: str) -> tuple[list[tuple[int, str]], tuple[int, str]]:
-        """Give the folders to show first, and the stream's own line: each as a depth and a label."""
+        """Return the new folders and the stream's own line, each as a depth and a label."""
         *folders, name = path.lstrip("/").split("/")
         shared = 0
         while shared < min(len(folders), len(self._open)) and folders[shared] == self._open[shared]:

@@ -1,18 +1,18 @@
-"""Numbers for people."""
+"""Human-readable numbers."""
 
 
 def number(value: float) -> str:
-    """Write a count."""
+    """Format a count."""
     return f"{value:,.0f}"
 
 
 def counted(value: int, one: str, many: str) -> str:
-    """Write a count of things."""
+    """Format a count with its noun."""
     return f"{number(value)} {one if value == 1 else many}"
 
 
 def size(value: float) -> str:
-    """Write a number of bytes."""
+    """Format a number of bytes."""
     for unit in ("B", "kB", "MB", "GB"):
         if value < 999.5:
             return f"{value:.0f} {unit}" if unit == "B" or value >= 99.95 else f"{value:.1f} {unit}"
@@ -21,5 +21,5 @@ def size(value: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Write a time."""
+    """Format a duration."""
     return f"{seconds * 1000:.0f} ms" if seconds < 1 else f"{seconds:.1f} s"

@@ -1,4 +1,4 @@
-"""The verbs, in the order in which the help shows them."""
+"""The commands, in the order of the help."""
 
 from collections.abc import Callable
 from typing import Final

@@ -1,4 +1,4 @@
-"""How messages reach a stream: plainly, or exactly once."""
+"""Writers: plain appends, or exactly once."""
 
 from typing import Protocol
 
@@ -7,30 +7,30 @@ from millstream.client.sync.producer import IdempotentProducer
 from millstream.client.sync.streams import DurableStream
 
 NEVER_MS = 1e12
-"""A batch that lingers for that long is ended by its size alone."""
+"""So long that only its size ends a batch."""
 
 
 class Writer(Protocol):
-    """Takes messages in order."""
+    """Writes messages in order."""
 
     stored: int
 
     @property
     def duplicates(self) -> int:
-        """How many batches turned out to be stored already."""
+        """How many batches had been stored before."""
         ...
 
     def write(self, messages: list[bytes]) -> None:
-        """Take messages that came together."""
+        """Write messages that arrived together."""
         ...
 
     def finish(self, *, close: bool) -> str | None:
-        """Wait until everything is stored; give where the stream ends, if that is known."""
+        """Wait until everything is stored; return the stream's tail, if known."""
         ...
 
 
 class Plain:
-    """Plain appends: each bunch is sent when it is there; a broken connection leaves a doubt."""
+    """Plain appends, sent at once. After a broken connection, the last one may or may not be stored."""
 
     duplicates = 0
 
@@ -40,22 +40,22 @@ class Plain:
         self._offset: str | None = None
 
     def write(self, messages: list[bytes]) -> None:
-        """Append, and wait for it."""
+        """Append, and wait for the response."""
         result = self._stream.append_all(messages)
         if result is not None:
             self._offset = result.next_offset
             self.stored += len(messages)
 
     def finish(self, *, close: bool) -> str | None:
-        """Close the stream if it should be."""
+        """Close the stream if requested."""
         return self._stream.close().final_offset if close else self._offset
 
 
 class Stamped:
-    """A producer's appends: several batches on their way, each stored once however often it is sent.
+    """A producer's appends: pipelined, each stored exactly once.
 
-    With `repeats` the same input gives the same batches, so that it can be given again in the same
-    epoch. Otherwise a batch goes as soon as nothing follows.
+    With `repeats` the same input gives the same batches, so that it can be repeated in the same epoch.
+    Otherwise a batch is sent as soon as there is no more input.
     """
 
     def __init__(self, stream: DurableStream, name: str, *, epoch: int, repeats: bool) -> None:
@@ -70,7 +70,7 @@ class Stamped:
         return self._producer.duplicate_count
 
     def write(self, messages: list[bytes]) -> None:
-        """Hand messages over; waits when too many are on their way."""
+        """Queue messages; blocks when the backlog is full."""
         for message in messages:
             self._producer.append(message)
         self._taken += len(messages)

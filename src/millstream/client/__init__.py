@@ -1,15 +1,25 @@
-"""The client: one core that decides, two shells that move bytes.
+"""The client: one core that decides, two shells that do the I/O.
 
-    models, errors      what users see
-    endpoints           a stream's URL, headers and parameters, as requests
-    retry, exchanges    when a request is sent again, and what its answer means
-    reading             from answers to chunks: catch-up, long-poll, SSE, EOF
-    writing, batching   create, append, close, fork, delete; appends that travel together
-    producing           exactly-once appends: batches, pipelining, fencing
-    driving             the two loops that perform what the core asks for
-    transport           the seam to HTTP; http1, sockets and aio_sockets are behind it
-    sync, aio           the public classes
+    sync/, aio/    the public classes, in files of the same names
+        streams    `stream` and `DurableStream`
+        responses  `StreamResponse` and `Subscription`
+        parts      `Multipart`: appends of any size that become visible at once
+        producer   `IdempotentProducer`: exactly-once appends
+        pumping    the engine of both producers is in aio/; sync/ runs it on a loop in a thread
+        driving    the loop that performs plans
+        listing    the streams of a server, page by page (sync only)
+    http/          the transports: `sync_sockets`, `aio_sockets`, and `http1` (parsing, no I/O)
+    core/          the decisions, without I/O
+        models, errors, retry         results, exceptions and the retry policy: what users see
+        endpoints, transport          a stream's URL and headers; the interface of a transport
+        exchanges                     send a request, repeat it while that is safe, name its refusal
+        reading, responses            from responses to chunks: catch-up, long-poll, SSE, EOF
+        writing, parts, listing       the plans for every other request
+        batching, producing, bodies   appends that share a request; producer state; encoding
+        dual                          methods that can be called on the class, too
 
-The core is generators: they yield what should be done (`Send`, `Sleep`, `Read`) and are sent what
-came of it. They never wait, so both shells run the same decisions, and tests need no server.
+The core is generators, called plans. They yield what should be done (`Send`, `Sleep`, `Read` ...) and
+receive its outcome. They never block, so both shells run the same decisions, and tests need no server.
+
+Imports point down: sync, aio, http, core. The only import from sync/ into aio/ is the producers' engine.
 """

@@ -1,24 +1,30 @@
 """Spark: durable streams as a data source, `format("durable-streams")`, batch and streaming.
 
-    options             what a user may set, for reading and for writing, declared once (option_values: how)
-    offsets             how far a query has read: positions by stream, as Spark keeps them
-    planning            pure: from two offsets to ranges, from ranges to partitions
-    lookups             what the driver asks a server: tails, listings, where a range can be cut
-    following           the driver's side of a streaming query: what is new, how much to admit
-    splitting           pure: messages out of a JSON array that arrives in pieces
-    answers, ranges     the executor's side: one answer, and exactly the rows of one range
-    batches             rows as Arrow record batches
-    schemas             which columns there are, and which a user may ask for
-    fields, parsing     messages as typed columns: many at once, or one that is unusual
-    readers, source     what Spark calls
+    pipelines/          jobs on top of the data source: archive, derive, replay, profile
+    data_source         the entry point that Spark calls; it makes readers and writers
+    source/             reading
+        readers         what Spark calls to read
+        following       the driver's side of a streaming query: what is new, how much to admit
+        offsets         how far a query has read: positions by stream, as Spark keeps them
+        planning        pure: from two offsets to ranges, from ranges to partitions
+        answers         one response, in portions
+        ranges          exactly the rows between two positions
+        counting        positions on servers that cannot read up to a given offset
+        batches         rows as Arrow record batches
+        schemas         the source's columns, and a user's own schema
+    sink/               writing
+        writers         what Spark calls to write
+        identities      pure: the name a batch is written under, so that a repeated one is recognised
+        columns         what the columns of a table mean
+        routing         which rows go to which stream
+        encoding        from Arrow columns to the content of a stream
+        outputs         requests to the server
+        deliveries      three ways to write a batch exactly once
+        endings         queries that close their outputs; a function for foreachBatch
+    json/               pure: messages to typed columns, rows to JSON objects
+    lookups             what a query asks a server besides content: tails, listings, cuts
+    sessions, workers   Spark's processes
+    options             the options of source and sink, declared once (option_values: how they are parsed)
 
-    identities          pure: under which name a batch is written, so that a repeated one is recognised
-    columns, routing    which columns mean what, and which rows go where
-    encoding            from Arrow columns to the messages of a stream
-    outputs             what is asked of the server when writing
-    deliveries          three ways to make a batch count once
-    sink                what Spark calls to write
-    endings             queries that close their outputs, and a function for foreachBatch
-
-Spark pickles readers and writers to its executors, so they hold options and nothing that is open.
+Spark pickles readers and writers and sends them to executors, so they hold options and nothing open.
 """

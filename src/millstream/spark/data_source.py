@@ -1,4 +1,4 @@
-"""The data source `durable-streams`: what Spark asks first.
+"""The data source `durable-streams`: the entry point that Spark calls.
 
 spark.read.format("durable-streams").option("url", ...).option("streams", "chat/1").load()
 spark.readStream.format("durable-streams").option("url", ...).option("pattern", "chat/*").load()
@@ -22,7 +22,7 @@ NAME = "durable-streams"
 
 
 class OutputModeError(ValueError):
-    """The way of writing that was asked for is not one of a stream's."""
+    """The output mode is not one that streams support."""
 
 
 class DurableStreamsSource(DataSource):
@@ -30,38 +30,38 @@ class DurableStreamsSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """Give the name for `format`."""
+        """Return the name for `format`."""
         return NAME
 
     def schema(self) -> StructType:
-        """Give the columns; the type of `value` follows from what the streams hold now."""
+        """Return the columns; the type of `value` depends on the streams' content types."""
         options = source_options(self.options)
         value_type = options.value_type or _value_type(options)
         return own_columns(options, BinaryType() if value_type == "binary" else StringType())
 
     def reader(self, schema: StructType) -> BatchReader:
-        """Make what reads a batch."""
+        """Make the reader of a batch query."""
         options = source_options(self.options, streaming=False)
         return BatchReader(options, checked(options, schema))
 
     def streamReader(self, schema: StructType) -> StreamReader:
-        """Make what follows streams."""
+        """Make the reader of a streaming query."""
         options = source_options(self.options, streaming=True)
         return StreamReader(options, checked(options, schema))
 
     def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
-        """Make what writes a table."""
+        """Make the writer of a batch write."""
         options = sink_options(self.options, streaming=False)
         if overwrite:
-            raise OutputModeError('streams are only ever appended to; use mode("append")')
+            raise OutputModeError('streams can only be appended to; use mode("append")')
         return BatchWriter(options, columns_of(schema, options))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:
-        """Make what writes micro-batches."""
+        """Make the writer of a streaming query."""
         options = sink_options(self.options, streaming=True)
         if overwrite:
             raise OutputModeError(
-                'a stream cannot be written anew with every batch; use outputMode("append"), or append each '
+                'a stream cannot be rewritten with every batch; use outputMode("append"), or append each '
                 "result with foreachBatch(millstream.spark.sink.endings.each_batch(...))"
             )
         return StreamWriter(options, columns_of(schema, options))

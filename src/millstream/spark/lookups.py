@@ -1,7 +1,7 @@
 """Lookups: what a query asks a server besides content.
 
-Every method is one request or a few, with the client's retries. A stream that is not there raises
-the client's own errors; whether that loses data is for the caller to say.
+Every method is one or a few requests, with the client's retries. A missing stream raises the client's
+errors; the caller decides whether that is data loss.
 """
 
 from collections.abc import Iterator
@@ -9,25 +9,24 @@ from urllib.parse import quote, urlsplit
 
 import msgspec
 
-from millstream.client.core import errors
-from millstream.client.core.driving import prepared, run
+from millstream.client.core import errors, listing
 from millstream.client.core.endpoints import Ask, Endpoint
 from millstream.client.core.exchanges import Terms, exchange, flag, next_offset, refusal, text
 from millstream.client.core.retry import Retry
 from millstream.client.core.transport import Answer, Download
 from millstream.client.http.sync_sockets import shared_client
+from millstream.client.sync.driving import prepared, run
 from millstream.protocol import headers
 from millstream.protocol.content import DEFAULT_TYPE, Kind, kind_of
 from millstream.spark.options import ServerOptions
-from millstream.spark.source.offsets import BEGINNING
 
+BEGINNING = "-1"
 _ZERO = "0000000000000000_0000000000000000"
-_PAGE = 1000
 _CHARACTER_BYTES = 4
 
 
 class Found(msgspec.Struct, frozen=True):
-    """A stream as it is now; `bounded` where its server reads up to a given offset."""
+    """The state of a stream; `bounded` if its server can read up to a given offset (`until`)."""
 
     tail: str
     closed: bool
@@ -36,33 +35,18 @@ class Found(msgspec.Struct, frozen=True):
 
     @property
     def kind(self) -> Kind:
-        """Tell how its content is framed."""
+        """How its content is framed."""
         return kind_of(self.content_type.encode("latin-1"))
 
 
 class NoListingError(errors.MillstreamError):
-    """The server cannot list its streams, so there is nothing to match a pattern against."""
+    """The server cannot list its streams, so a pattern cannot be matched."""
 
     default_code = "NO_LISTING"
 
 
-class _Listed(msgspec.Struct, rename="camel"):
-    path: str
-    content_type: str
-    tail: str
-    closed: bool
-
-
-class _Page(msgspec.Struct):
-    streams: list[_Listed]
-    cursor: str | None
-
-
-_page = msgspec.json.Decoder(_Page)
-
-
 class Server:
-    """The server of a query, seen from one process."""
+    """The server of a query, as one process uses it."""
 
     def __init__(self, options: ServerOptions) -> None:
         self.url = options.url
@@ -72,11 +56,11 @@ class Server:
         self.terms = Terms(Retry(max_attempts=options.retries + 1), options.timeout)
 
     def endpoint(self, stream: str) -> Endpoint:
-        """Give where a stream is."""
+        """Return the endpoint of a stream."""
         return Endpoint(f"{self.url}/{quote(stream)}", self._headers)
 
     def look(self, stream: str) -> Found:
-        """See where a stream ends now, and whether it is closed."""
+        """Look up a stream's tail, and whether it is closed."""
         answer = self._head(stream)
         extensions = answer.headers.get(headers.MILLSTREAM_EXTENSIONS, b"")
         return Found(
@@ -87,7 +71,7 @@ class Server:
         )
 
     def matching(self, pattern: str) -> dict[str, Found]:
-        """List the streams below `url` whose names match a glob, as they are now."""
+        """List the streams below `url` whose names match a glob."""
         base = urlsplit(self.url).path
         found = {}
         for listed in self._listed(f"{base}/{pattern}"):
@@ -97,13 +81,13 @@ class Server:
         return found
 
     def beginning(self, stream: str, *, bounded: bool) -> str:
-        """Give the offset of a stream's first byte."""
+        """Return the offset of a stream's first byte."""
         if not bounded:
             return BEGINNING
         return next_offset(self._head(stream, offset=BEGINNING, until=_ZERO), self.endpoint(stream).url)
 
     def step(self, stream: str, start: str, until: str, limit: int) -> str:
-        """Say where a read of about `limit` bytes would end; never inside a character of text."""
+        """Return where a read of about `limit` bytes would end; never inside a character of text."""
         answer = self._head(stream, offset=start, until=until, limit=str(limit))
         reached = next_offset(answer, self.endpoint(stream).url)
         if kind_of(_content_type(answer).encode("latin-1")) is Kind.TEXT and reached != until:
@@ -114,12 +98,12 @@ class Server:
         return reached
 
     def check(self, stream: str, offset: str) -> None:
-        """Make sure that a stream can be read from an offset."""
+        """Check that a stream can be read from an offset."""
         params = (("limit", "1"), ("offset", offset))
         self._send(self.endpoint(stream), Ask(b"HEAD", params=params, timeout_s=self.terms.timeout_s))
 
     def wait(self, stream: str, offset: str, seconds: float) -> None:
-        """Wait until something happens after an offset, for so long at most."""
+        """Wait until there is something after an offset, for at most `seconds`."""
         params = (("limit", "1"), ("live", "long-poll"), ("offset", offset))
         ask = Ask(b"GET", params=params, timeout_s=seconds)
         try:
@@ -131,39 +115,36 @@ class Server:
             with_head.close()
 
     def open(self, stream: str, params: tuple[tuple[str, str], ...]) -> Download:
-        """Begin to read; the caller looks at the status and closes what it gets."""
+        """Begin a read; the caller checks the status and closes the download."""
         return shared_client().open(prepared(self.endpoint(stream), self.ask(params)))
 
     def ask(self, params: tuple[tuple[str, str], ...]) -> Ask:
-        """Write down a read."""
+        """Make the request of a read."""
         return Ask(b"GET", params=params, timeout_s=self.terms.timeout_s)
 
     def _rest_of_character(self, stream: str, offset: str) -> int:
-        """Count the bytes at an offset that belong to a character which began before it."""
+        """Count the bytes at an offset that continue a character which began before it."""
         params = (("limit", str(_CHARACTER_BYTES)), ("offset", offset))
         answer = self._send(self.endpoint(stream), self.ask(params))
         body = answer.body[: _CHARACTER_BYTES - 1]
         return len(body) - len(body.lstrip(bytes(range(0x80, 0xC0))))
 
-    def _listed(self, glob: str) -> Iterator[_Listed]:
-        endpoint = Endpoint(f"{self.url}/__ds/streams", self._headers)
-        cursor: str | None = None
-        while True:
-            params = [("glob", glob), ("limit", str(_PAGE))]
-            if cursor is not None:
-                params.append(("cursor", cursor))
+    def _listed(self, glob: str) -> Iterator[listing.Listed]:
+        endpoint = listing.endpoint_of(self.url, self._headers)
+        cursor: str | None = ""
+        while cursor is not None:
             try:
-                page = _page.decode(self._send(endpoint, self.ask(tuple(params))).body)
-            except (errors.StreamNotFoundError, msgspec.MsgspecError):
+                page = run(shared_client(), listing.page(endpoint, self.terms, glob=glob, cursor=cursor))
+            except (errors.UnexpectedStatusError, errors.ParseError) as error:
+                if error.status not in (404, None):
+                    raise
                 raise NoListingError(
-                    "pattern needs a server that lists its streams, and url to be its base; "
+                    "pattern needs a server that lists its streams, and url must be its base; "
                     "name the streams with the option streams instead",
                     url=endpoint.url,
                 ) from None
             yield from page.streams
             cursor = page.cursor
-            if cursor is None:
-                return
 
     def _head(self, stream: str, **params: str) -> Answer:
         ask = Ask(b"HEAD", params=tuple(params.items()), timeout_s=self.terms.timeout_s)

@@ -1,4 +1,4 @@
-"""Values of options: from the text that Spark hands over to what it means.
+"""Values of options: parsing the text that Spark passes.
 
 Each function reads one kind of value, or raises `Problem` with what is wrong and what to do.
 """
@@ -21,11 +21,11 @@ _SCALE = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 
 
 class Problem(Exception):
-    """What is wrong with a value, before it is known whose it is."""
+    """What is wrong with a value; the caller adds the option's name."""
 
 
 def text(value: str) -> str:
-    """Read text that is not empty."""
+    """Read non-empty text."""
     if not value.strip():
         raise Problem("is empty; give a value or leave it out")
     return value
@@ -40,14 +40,14 @@ def flag(value: str) -> bool:
 
 
 def count(value: str) -> int:
-    """Read a whole number from 1 on."""
+    """Read an integer of at least 1."""
     if not value.strip().isdecimal() or int(value) < 1:
         raise Problem(f"{value!r} is not a count; give a whole number from 1 on")
     return int(value)
 
 
 def number(value: str) -> int:
-    """Read a whole number from 0 on."""
+    """Read an integer of at least 0."""
     if not value.strip().isdecimal():
         raise Problem(f"{value!r} is not a whole number; give one from 0 on")
     return int(value)
@@ -62,7 +62,7 @@ def size(value: str) -> int:
 
 
 def seconds(value: str) -> float:
-    """Read a time."""
+    """Read a number of seconds."""
     try:
         seconds = float(value)
     except ValueError:
@@ -83,7 +83,7 @@ def url(value: str) -> str:
 
 
 def names(value: str) -> tuple[str, ...]:
-    """Read names of streams."""
+    """Read stream names."""
     if value.lstrip().startswith("["):
         names = _parse_json(value)
         if not all(isinstance(name, str) for name in names):
@@ -112,7 +112,7 @@ def headers(value: str) -> tuple[tuple[str, str], ...]:
 
 
 def offsets(value: str) -> Offsets:
-    """Read where to begin or to end."""
+    """Read the offsets to begin or to end at."""
     if value.strip().lower() in (EARLIEST, LATEST):
         return value.strip().lower()
     if not value.lstrip().startswith("{"):
@@ -124,7 +124,7 @@ def offsets(value: str) -> Offsets:
 
 
 def choice(*choices: str) -> Callable[[str], str]:
-    """Make what reads one of a few words."""
+    """Make a parser that accepts one of a few words."""
 
     def parse(value: str) -> str:
         if value.strip().lower() not in choices:
@@ -142,5 +142,5 @@ def _parse_json(value: str) -> Any:
 
 
 def stream_name(name: str) -> str:
-    """Give a stream's name as it stands in the column `stream`: its path below `url`."""
+    """Return a stream's name as in the column `stream`: its path below `url`."""
     return name.strip().lstrip("/")

@@ -1,7 +1,7 @@
 """Options of `format("durable-streams")`, for reading and writing, declared once.
 
-Spark hands over text and ignores case. Everything is checked here, before a query starts; an error
-names the option, what was wrong with it, and what to do.
+Spark passes text and ignores case. Everything is checked here, before a query starts; an error names the
+option, what is wrong with it, and what to do.
 """
 
 import dataclasses
@@ -18,7 +18,7 @@ MAX_PART_BYTES = 8 * 2**20
 
 
 class OptionError(ValueError):
-    """An option is missing, misspelt or has a value that makes no sense."""
+    """An option is missing, misspelt or has an invalid value."""
 
     def __init__(self, name: str, problem: str) -> None:
         super().__init__(name, problem)  # both, so that it can be pickled
@@ -30,7 +30,7 @@ class OptionError(ValueError):
 
 @dataclasses.dataclass(frozen=True)
 class Option:
-    """What is known of one option; `shown` is its default, in words."""
+    """The declaration of one option; `shown` is its default as documentation shows it."""
 
     name: str
     help: str
@@ -44,7 +44,7 @@ def _option(parse: Callable[[str], T], help: str, default: Any = None, shown: st
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ServerOptions:
-    """Where the streams are, and how to talk to their server."""
+    """The options of both sides: the server, and how to send requests to it."""
 
     url: str = _option(values.url, "The server's URL.", default="")
     headers: tuple[tuple[str, str], ...] = _option(
@@ -67,7 +67,7 @@ class ServerOptions:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, repr=False)
 class SourceOptions(ServerOptions):
-    """What is read, from where to where, and in which portions."""
+    """The options for reading."""
 
     streams: tuple[str, ...] = _option(
         values.names, "Names of streams below `url`: separated by commas, or a JSON array.", default=()
@@ -142,7 +142,7 @@ class SourceOptions(ServerOptions):
 
 @dataclasses.dataclass(frozen=True, kw_only=True, repr=False)
 class SinkOptions(ServerOptions):
-    """Where rows go, and how they are made to arrive once."""
+    """The options for writing."""
 
     stream: str | None = _option(
         values.pattern, "The stream that all rows go to. Without it, a column `stream` names each row's."
@@ -186,7 +186,7 @@ Side = TypeVar("Side", bound=ServerOptions)
 
 
 def declared(side: type[ServerOptions]) -> list[Option]:
-    """List the options of a side, as users write them."""
+    """List the options of one side, as users write them."""
     return [
         Option(_camel(field.name), field.metadata["help"], field.metadata["shown"], field.metadata["parse"])
         for field in dataclasses.fields(side)
@@ -194,7 +194,7 @@ def declared(side: type[ServerOptions]) -> list[Option]:
 
 
 def source_options(given: Mapping[str, str], *, streaming: bool | None = None) -> SourceOptions:
-    """Check options for reading; `streaming` refuses those of the other way, None does not know yet."""
+    """Check options for reading. `streaming` refuses batch options and vice versa; None accepts both."""
     options = _parse(SourceOptions, SinkOptions, given)
     if bool(options.streams) == bool(options.pattern):
         if options.streams:
@@ -255,13 +255,13 @@ def _parse(side: type[Side], other: type[ServerOptions], given: Mapping[str, str
 
 
 def _refuse_misspelt(name: str, known: Iterable[str], others: Mapping[str, str]) -> None:
-    """Refuse what looks like one of ours. Anything else may be meant for somebody else."""
+    """Refuse misspelt options. Others may be meant for Spark."""
     by_lower = {one.lower(): one for one in known}
     nearest = difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=0.75)
     hint = f"; did you mean {by_lower[nearest[0]]}?" if nearest else ""
     if name.lower() in others:
         raise OptionError(
-            others[name.lower()], f"does not belong to this direction of travel{hint or '; leave it out'}"
+            others[name.lower()], f"is not an option in this direction{hint or '; leave it out'}"
         )
     if nearest:
         raise OptionError(name, f"is not known{hint}")

@@ -1,4 +1,4 @@
-"""Sessions: a Spark of one's own, for pipelines, tests and benchmarks."""
+"""Sessions: a local Spark, for pipelines, tests and benchmarks."""
 
 import os
 import sys
@@ -8,7 +8,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 _WORKER_PYTHON = Path(__file__).with_name("worker-python")
-"""Starts workers faster than Spark does by itself."""
+"""Starts workers faster than Spark's default."""
 
 _SETTINGS = {
     "spark.ui.enabled": "false",
@@ -20,9 +20,9 @@ _SETTINGS = {
 
 
 def local_session(name: str, *, cores: str = "*", settings: Mapping[str, str] | None = None) -> SparkSession:
-    """Start Spark inside this process, on loopback, or give the session that is there.
+    """Start Spark in this process, on loopback, or return the existing session.
 
-    Workers run the interpreter that this process runs, which has what this process has installed.
+    Workers run this process's interpreter, with the same packages.
     """
     wanted = {"spark.master": f"local[{cores}]", **_SETTINGS, **(settings or {})}
     _choose_python(is_local=wanted["spark.master"].startswith("local"))

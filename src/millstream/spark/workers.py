@@ -6,9 +6,9 @@ import gc
 
 @functools.cache
 def settle() -> None:
-    """Hide what this worker has imported from the garbage collector, once.
+    """Exclude the modules that this worker has imported from garbage collection, once.
 
-    Spark collects after every task of a worker that it keeps, and walking the modules of pandas,
-    pyarrow and Spark took 40 ms of each.
+    Spark runs a collection after every task of a reused worker, and traversing the modules of pandas,
+    pyarrow and Spark took 40 ms each time.
     """
     gc.freeze()

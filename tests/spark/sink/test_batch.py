@@ -210,7 +210,7 @@ def test_the_driver_takes_small_batches_only(sinks: Sinks) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda frame: frame.mode("overwrite"), r"streams are only ever appended to; use mode\(.append.\)"),
+        (lambda frame: frame.mode("overwrite"), r"streams can only be appended to; use mode\(.append.\)"),
         (lambda frame: frame.mode("error"), "cannot be written in the .ErrorIfExists. mode"),
         (lambda frame: frame.mode("ignore"), "cannot be written in the .Ignore. mode"),
         (lambda frame: frame.option("streams", "x"), "did you mean stream?"),

@@ -2,7 +2,7 @@
 
 import pytest
 
-from millstream.cli.exits import Exit, Failure, explain, told
+from millstream.cli.exits import Exit, Failure, explain, formatted
 from millstream.cli.targets import locate, server, shown
 from millstream.client.core import errors
 
@@ -39,8 +39,8 @@ def test_every_error_of_the_client_has_a_code_of_its_own_or_is_a_failure() -> No
             failure = explain(kind("It broke", url="http://h/a"))
             assert failure.code is not Exit.DONE
             assert failure.code is not Exit.FAILED or kind is errors.ParseError, name
-            assert told("verb", failure).count("\n") == 0
+            assert formatted("verb", failure).count("\n") == 0
 
 
 def test_a_message_of_several_lines_is_told_in_one() -> None:
-    assert told("read", Failure(Exit.FAILED, "a\n b.", "Do this")) == "millstream read: a b. Do this."
+    assert formatted("read", Failure(Exit.FAILED, "a\n b.", "Do this")) == "millstream read: a b. Do this."

@@ -6,8 +6,8 @@ A step is an answer, an error to raise, or a list of body pieces for an answer t
 from collections.abc import Iterable
 from typing import Any
 
-from millstream.client.core.exchanges import Piece, Plan, Started
-from millstream.client.core.transport import Answer, Request, Scope
+from millstream.client.core.exchanges import ContentChunk, Plan, Started
+from millstream.client.core.transport import Answer, CancelScope, Request
 
 OFFSETS = [f"{0:016d}_{count:016d}" for count in range(10)]
 
@@ -41,11 +41,11 @@ class Scripted:
             raise step
         return step
 
-    def send(self, request: Request, scope: Scope | None = None) -> Answer:
+    def send(self, request: Request, scope: CancelScope | None = None) -> Answer:
         step: Answer = self.next(request)
         return step
 
-    def open(self, request: Request, scope: Scope | None = None) -> "Download":
+    def open(self, request: Request, scope: CancelScope | None = None) -> "Download":
         step = self.next(request)
         head, pieces = step if isinstance(step, tuple) else (step, [step.body])
         return Download(head, pieces)
@@ -75,10 +75,10 @@ class Download:
 class AsyncScripted(Scripted):
     """The async transport."""
 
-    async def send(self, request: Request, scope: Scope | None = None) -> Answer:  # type: ignore[override]
+    async def send(self, request: Request, scope: CancelScope | None = None) -> Answer:  # type: ignore[override]
         return super().send(request, scope)
 
-    async def open(self, request: Request, scope: Scope | None = None) -> Any:  # type: ignore[override]
+    async def open(self, request: Request, scope: CancelScope | None = None) -> Any:  # type: ignore[override]
         return AsyncDownload(super().open(request, scope))
 
 
@@ -94,13 +94,13 @@ class AsyncDownload:
         self._download.close()
 
 
-def collect(plan: Plan[Any], transport: Scripted) -> list[Piece]:
+def collect(plan: Plan[Any], transport: Scripted) -> list[ContentChunk]:
     """Drive a reader's plan to its end; give what it delivered. Sleeping takes no time."""
-    from millstream.client.core.driving import Drive
+    from millstream.client.sync.driving import Drive
 
     drive = Drive(transport, plan)
     drive.scope.cancelled.wait = lambda timeout=None: False  # type: ignore[method-assign]
-    pieces: list[Piece] = []
+    pieces: list[ContentChunk] = []
     while (piece := drive.next()) is not None:
         if not isinstance(piece, Started):
             pieces.append(piece)

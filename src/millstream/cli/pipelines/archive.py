@@ -1,4 +1,4 @@
-"""`millstream pipeline archive`: streams become a Parquet table."""
+"""`millstream pipeline archive`: streams to a Parquet table."""
 
 from typing import Annotated
 
@@ -10,13 +10,13 @@ from millstream.cli.targets import DEFAULT_URL, Token, Url
 
 def archive(
     streams: options.Streams,
-    table: Annotated[str, typer.Argument(help="A folder, or s3://...; made if it is not there.")],
+    table: Annotated[str, typer.Argument(help="A folder, or s3://...; created if missing.")],
     schema: options.Schema = None,
     partition_by: Annotated[
-        str, typer.Option(help="Columns that become folders, with commas.", metavar="COLUMNS")
+        str, typer.Option(help="Partition columns, separated by commas.", metavar="COLUMNS")
     ] = "date",
     compact_files: Annotated[
-        int, typer.Option(min=0, help="So many small files of a folder become one; 0: never.")
+        int, typer.Option(min=0, help="Merge this many small files of a folder into one; 0 disables it.")
     ] = 20,
     on_bad_record: options.OnBadRecord = "dead-letter",
     dead_letters: options.DeadLetters = "_dead-letters",
@@ -34,7 +34,7 @@ def archive(
     """Append streams to a partitioned Parquet table, exactly once.
 
     The checkpoint is inside the table unless --checkpoint is given. Without --until-closed, --once or
-    --every it goes on for ever, every 10 seconds.
+    --every it runs forever, every 10 seconds.
     """
     options.one_pace(until_closed=until_closed, once=once, every=every)
     running.ready(remote)

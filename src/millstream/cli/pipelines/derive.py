@@ -1,4 +1,4 @@
-"""`millstream pipeline derive`: streams become other streams."""
+"""`millstream pipeline derive`: streams to other streams."""
 
 import importlib
 import importlib.util
@@ -17,7 +17,7 @@ def derive(
     streams: options.Streams,
     output: Annotated[
         str | None,
-        typer.Argument(help="The stream to write; without it rows name theirs, in a column stream."),
+        typer.Argument(help="The stream to write; without it the column stream names each row's."),
     ] = None,
     sql: Annotated[str | None, typer.Option(help="'select ... from input', or @FILE.", metavar="SQL")] = None,
     function: Annotated[
@@ -26,12 +26,12 @@ def derive(
     ] = None,
     schema: options.Schema = None,
     event_time: Annotated[
-        str | None, typer.Option(help="The column that windows go by.", metavar="COLUMN")
+        str | None, typer.Option(help="The column with the event time, for windows.", metavar="COLUMN")
     ] = None,
-    watermark: Annotated[str, typer.Option(help="How late a record may come.", metavar="TIME")] = "0 seconds",
+    watermark: Annotated[str, typer.Option(help="How late a record may be.", metavar="TIME")] = "0 seconds",
     closes: Annotated[
         str | None,
-        typer.Option(help="With --until-closed: what else to close at the end.", metavar="GLOB"),
+        typer.Option(help="With --until-closed: other streams to close at the end.", metavar="GLOB"),
     ] = None,
     on_bad_record: options.OnBadRecord = "dead-letter",
     dead_letters: options.DeadLetters = "_dead-letters",
@@ -49,8 +49,8 @@ def derive(
 ) -> None:
     """Derive streams from streams by SQL or a Python function, exactly once.
 
-    With --until-closed, the output is closed when all that was read has ended. Without --until-closed,
-    --once or --every it goes on for ever, as soon as there is something.
+    With --until-closed, the output is closed when all inputs have ended. Without --until-closed, --once or
+    --every it runs forever, as soon as there is something to read.
     """
     options.one_pace(until_closed=until_closed, once=once, every=every)
     kept = options.needed(checkpoint)
@@ -109,11 +109,11 @@ def _query(text: str) -> str:
     return Path(text[1:]).read_text() if text.startswith("@") else text
 
 
-_HINT = "Give it as MODULE:NAME; modules in the present folder are found"
+_HINT = "Give it as MODULE:NAME; modules in the current folder are found"
 
 
 def _find(name: str) -> None:
-    """Make sure that there is such a module, before Spark is started."""
+    """Check that the module exists, before Spark is started."""
     running.let_workers_find_modules()
     module, colon, attribute = name.partition(":")
     try:
@@ -125,12 +125,12 @@ def _find(name: str) -> None:
 
 
 def _function(name: str) -> Callable[..., Any]:
-    """Import a function; modules that make UDFs want a session to be there."""
+    """Import the function; modules that define UDFs need a session."""
     module, _, attribute = name.partition(":")
     try:
         found = getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError) as error:
-        raise Failure(Exit.USAGE, f"--function {name!r} cannot be taken: {error}", _HINT) from None
+        raise Failure(Exit.USAGE, f"--function {name!r} cannot be imported: {error}", _HINT) from None
     if not callable(found):
         raise Failure(Exit.USAGE, f"--function {name!r} is not a function", _HINT)
     return found  # type: ignore[no-any-return]  # whatever a user's module holds

@@ -6,20 +6,20 @@ import typer
 
 from millstream.cli.exits import Exit, Failure
 
-BATCHES = "When it works"
-SPARK = "Where it works"
-
 Streams = Annotated[
-    str, typer.Argument(help="A glob, 'chat/*', or names with commas.", metavar="STREAMS", show_default=False)
+    str,
+    typer.Argument(
+        help="A glob, 'chat/*', or names separated by commas.", metavar="STREAMS", show_default=False
+    ),
 ]
 Checkpoint = Annotated[
     str | None,
-    typer.Option(help="A folder where it keeps how far it is; the same for every run.", metavar="PATH"),
+    typer.Option(help="The folder for its progress; the same for every run.", metavar="PATH"),
 ]
-UntilClosed = Annotated[bool, typer.Option("--until-closed", help="End when all streams have ended.")]
-Once = Annotated[bool, typer.Option("--once", help="End when everything that is there now is done.")]
+UntilClosed = Annotated[bool, typer.Option("--until-closed", help="Stop when all streams have ended.")]
+Once = Annotated[bool, typer.Option("--once", help="Stop when everything that exists now is done.")]
 Every = Annotated[
-    str | None, typer.Option(help="Go on for ever, at most so often: '10 seconds'.", metavar="TIME")
+    str | None, typer.Option(help="Run forever, at this interval: '10 seconds'.", metavar="TIME")
 ]
 Schema = Annotated[
     str | None,
@@ -31,24 +31,24 @@ OnBadRecord = Annotated[
 ]
 DeadLetters = Annotated[str, typer.Option(help="The stream for bad records.", metavar="STREAM")]
 Master = Annotated[
-    str | None, typer.Option(help="A Spark cluster; local[*] without it.", metavar="URL", show_default=False)
+    str | None, typer.Option(help="A Spark cluster; default: local[*].", metavar="URL", show_default=False)
 ]
 Remote = Annotated[str | None, typer.Option(help="A Spark Connect server: sc://host.", metavar="URL")]
 Conf = Annotated[
-    list[str] | None, typer.Option(help="A setting of Spark's, spark.x=y; repeatable.", metavar="KEY=VALUE")
+    list[str] | None, typer.Option(help="A Spark setting, spark.x=y; repeatable.", metavar="KEY=VALUE")
 ]
 InputOptions = Annotated[
     list[str] | None,
-    typer.Option("--input-option", help="An option of what is read; repeatable.", metavar="KEY=VALUE"),
+    typer.Option("--input-option", help="An option of the input; repeatable.", metavar="KEY=VALUE"),
 ]
 OutputOptions = Annotated[
     list[str] | None,
-    typer.Option("--output-option", help="An option of what is written; repeatable.", metavar="KEY=VALUE"),
+    typer.Option("--output-option", help="An option of the output; repeatable.", metavar="KEY=VALUE"),
 ]
 
 
 def pairs(given: list[str] | None, option: str) -> dict[str, str]:
-    """Read options that are pairs."""
+    """Parse KEY=VALUE options."""
     found = {}
     for one in given or []:
         key, equals, value = one.partition("=")
@@ -59,26 +59,26 @@ def pairs(given: list[str] | None, option: str) -> dict[str, str]:
 
 
 def listed(text: str) -> list[str]:
-    """Read names with commas."""
+    """Parse names separated by commas."""
     return [name.strip() for name in text.split(",") if name.strip()]
 
 
 def needed(checkpoint: str | None) -> str:
-    """Insist on a checkpoint."""
+    """Require a checkpoint."""
     if not checkpoint:
         raise Failure(
             Exit.USAGE,
             "--checkpoint is missing",
-            "It names a folder from which every run goes on where the last was",
+            "It names the folder from which the next run resumes",
         )
     return checkpoint
 
 
 def one_pace(*, until_closed: bool, once: bool, every: str | None) -> None:
-    """Refuse contradictions before anything is started."""
+    """Refuse contradictory options."""
     if until_closed + once + (every is not None) > 1:
         raise Failure(
             Exit.USAGE,
             "--until-closed, --once and --every exclude each other",
-            "Give one of them, or none to go on for ever",
+            "Give one of them, or none to run forever",
         )

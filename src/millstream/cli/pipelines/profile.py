@@ -1,4 +1,4 @@
-"""`millstream pipeline profile`: what streams carry, as a stream."""
+"""`millstream pipeline profile`: statistics of streams, as a stream."""
 
 from typing import Annotated
 
@@ -23,7 +23,7 @@ def profile(
     url: Url = DEFAULT_URL,
     token: Token = None,
 ) -> None:
-    """Publish counts, bytes, lag and changes of shape of streams, every 10 seconds or as --every says."""
+    """Publish counts, bytes, lag and schema changes of streams, every 10 seconds or as --every says."""
     options.one_pace(until_closed=until_closed, once=once, every=every)
     kept = options.needed(checkpoint)
     running.ready(remote)

@@ -1,4 +1,4 @@
-"""`millstream pipeline replay`: a table becomes streams."""
+"""`millstream pipeline replay`: a table to streams."""
 
 from typing import Annotated
 
@@ -9,34 +9,39 @@ from millstream.cli.targets import DEFAULT_URL, Token, Url
 
 
 def replay(
-    table: Annotated[str, typer.Argument(help="Where the table is; '-' for what has no path, such as jdbc.")],
+    table: Annotated[
+        str, typer.Argument(help="The table's path; '-' for formats without one, such as jdbc.")
+    ],
     output: Annotated[
         str | None,
-        typer.Argument(help="The stream to write; without it rows name theirs, in a column stream."),
+        typer.Argument(help="The stream to write; without it the column stream names each row's."),
     ] = None,
     format: Annotated[
-        str, typer.Option(help="parquet, csv, json, orc, text, jdbc, or any that Spark has.", metavar="NAME")
+        str,
+        typer.Option(
+            help="parquet, csv, json, orc, text, jdbc, or any other that Spark has.", metavar="NAME"
+        ),
     ] = "parquet",
     schema: options.Schema = None,
     columns: Annotated[
-        str, typer.Option(help="Columns to take, with commas; all of them without it.", metavar="COLUMNS")
+        str, typer.Option(help="Columns to select, separated by commas; default: all.", metavar="COLUMNS")
     ] = "",
     order_by: Annotated[
-        str, typer.Option(help="Columns to write in order of, with commas.", metavar="COLUMNS")
+        str, typer.Option(help="Columns to sort by, separated by commas.", metavar="COLUMNS")
     ] = "",
     stream_by: Annotated[
         str | None,
         typer.Option(help="SQL that names each row's stream: \"'users/' || id\".", metavar="SQL"),
-    ] = None,
-    close: Annotated[bool, typer.Option("--close", help="Close the output after the last row.")] = False,
-    closes: Annotated[
-        str | None, typer.Option(help="With --close: what else to close.", metavar="GLOB")
     ] = None,
     on_bad_record: options.OnBadRecord = "dead-letter",
     dead_letters: options.DeadLetters = "_dead-letters",
     once: options.Once = False,
     every: options.Every = None,
     checkpoint: options.Checkpoint = None,
+    close: Annotated[bool, typer.Option("--close", help="Close the output after the last row.")] = False,
+    closes: Annotated[
+        str | None, typer.Option(help="With --close: other streams to close.", metavar="GLOB")
+    ] = None,
     input_option: options.InputOptions = None,
     output_option: options.OutputOptions = None,
     master: options.Master = None,
@@ -45,9 +50,9 @@ def replay(
     url: Url = DEFAULT_URL,
     token: Token = None,
 ) -> None:
-    """Write a table to streams, exactly once; interrupted, it goes on where it was.
+    """Write a table to streams, exactly once. After an interruption it resumes where it stopped.
 
-    It ends after what is there (--once), unless --every makes it follow new files.
+    It ends after the existing rows (--once), unless --every makes it follow new files.
     """
     options.one_pace(until_closed=False, once=once, every=every)
     kept = options.needed(checkpoint)

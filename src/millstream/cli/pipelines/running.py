@@ -1,7 +1,7 @@
-"""Running a pipeline as a command: Spark is started, progress is shown, failures become exit codes.
+"""Running a pipeline as a command: start Spark, show progress, map failures to exit codes.
 
-Progress is a line on a terminal that changes, and lines of JSON elsewhere: one for each batch, and a
-last one with `"event": "done"`.
+Progress is an updated line on a terminal, and lines of JSON elsewhere: one for each batch, and a last one
+with `"event": "done"`.
 """
 
 import contextlib
@@ -15,7 +15,7 @@ import msgspec
 
 from millstream.cli import targets
 from millstream.cli.exits import Exit, Failure
-from millstream.cli.output import Output
+from millstream.cli.output import StandardOutput
 from millstream.cli.pipelines.options import pairs
 from millstream.cli.progress import activity
 from millstream.cli.units import counted, duration, number, size
@@ -32,11 +32,11 @@ _CODES: Final = {
     "ParseException": (Exit.USAGE, "Is the SQL right?"),
     "AnalysisException": (Exit.USAGE, "Are the names of columns and tables right?"),
     "ArchiveError": (Exit.CONFLICT, ""),
-    "BadRecordError": (Exit.BAD_INPUT, "--on-bad-record dead-letter puts such records aside and goes on"),
+    "BadRecordError": (Exit.BAD_INPUT, "--on-bad-record dead-letter sets such records aside and continues"),
     "RowError": (Exit.BAD_INPUT, ""),
     "StreamNotFoundError": (Exit.NOT_FOUND, "`millstream list` shows what there is"),
-    "DataLossError": (Exit.NOT_FOUND, "--input-option failOnDataLoss=false goes on without it"),
-    "TransportError": (Exit.UNREACHABLE, "The same command goes on where it was"),
+    "DataLossError": (Exit.NOT_FOUND, "--input-option failOnDataLoss=false continues without it"),
+    "TransportError": (Exit.UNREACHABLE, "Run the same command again to resume"),
     "UnauthorizedError": (Exit.NOT_ALLOWED, "Give a token with --token or MILLSTREAM_TOKEN"),
 }
 
@@ -44,7 +44,7 @@ Pipeline = Callable[["SparkSession", Callable[["Progress"], None]], "Progress"]
 
 
 def ready(remote: str | None) -> None:
-    """Say what is missing, before anything of Spark is loaded."""
+    """Check what Spark needs, before Spark is loaded."""
     try:
         check_installed(connects=remote is not None)
         if remote is None:
@@ -56,10 +56,10 @@ def ready(remote: str | None) -> None:
 def run(
     verb: str, pipeline: Pipeline, *, master: str | None, remote: str | None, conf: list[str] | None
 ) -> None:
-    """Start Spark, run a pipeline on it to its end, and tell what came of it."""
+    """Start Spark, run a pipeline to its end, and report the result."""
     settings = pairs(conf, "--conf")
     let_workers_find_modules()
-    output = Output()
+    output = StandardOutput()
     with activity("starting Spark ...") as announce:
         spark = start(f"millstream {verb}", master=master, remote=remote, settings=settings)
         try:
@@ -74,7 +74,7 @@ def run(
 
 @contextlib.contextmanager
 def failures() -> Iterator[None]:
-    """Turn what Spark and the pipelines raise into what a command says."""
+    """Map errors of Spark and the pipelines to failures of the command."""
     from pyspark.errors import PySparkException
 
     from millstream.spark.pipelines.running import PipelineError, explained
@@ -94,7 +94,7 @@ def failures() -> Iterator[None]:
 
 
 def _failure(kind: str, message: str) -> Failure:
-    code, hint = _CODES.get(kind, (Exit.FAILED, "The same command goes on where it was"))
+    code, hint = _CODES.get(kind, (Exit.FAILED, "Run the same command again to resume"))
     return Failure(code, message, hint)
 
 
@@ -102,7 +102,9 @@ def _first_line(error: Exception) -> str:
     return str(error).strip().splitlines()[0]
 
 
-def _shown(output: Output, verb: str, announce: Callable[[str], None]) -> Callable[["Progress"], None]:
+def _shown(
+    output: StandardOutput, verb: str, announce: Callable[[str], None]
+) -> Callable[["Progress"], None]:
     def show(progress: "Progress") -> None:
         if output.is_terminal:
             announce(f"{verb}: {_told(progress)}")
@@ -124,7 +126,7 @@ def _told(progress: "Progress") -> str:
 
 
 def let_workers_find_modules() -> None:
-    """Let Spark's workers import what is in the present folder, as this process can."""
+    """Let Spark's workers import modules from the current folder, like this process."""
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.insert(0, here)
@@ -133,5 +135,5 @@ def let_workers_find_modules() -> None:
 
 
 def check_url(url: str, token: str | None) -> str:
-    """Check the server's address as every other command does."""
+    """Check the server's URL like every other command."""
     return targets.server(url, token).url

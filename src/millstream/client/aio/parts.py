@@ -1,20 +1,20 @@
-"""The async shell: multipart appends whose methods are awaited."""
+"""Multipart appends of the async shell: methods are awaited. The twin of sync/parts."""
 
 from collections.abc import AsyncIterable, Iterable
 from types import TracebackType
 from typing import Any, Self
 
-from millstream.client.core.driving import arun
+from millstream.client.aio.driving import run
 from millstream.client.core.models import AppendResult, ProducerStamp
 from millstream.client.core.parts import Draft
 from millstream.client.core.transport import AsyncTransport
 
 
 class Multipart:
-    """An append of any size, written bit by bit, that becomes visible at once or not at all.
+    """An append of any size, written in steps, that becomes visible atomically.
 
-    Messages are gathered into parts and staged on the server, where nobody sees them. At the end of
-    the block they are committed; an exception drops them. For one task.
+    Messages are collected into parts and staged on the server, invisible to readers. The end of the
+    block commits them; an exception drops them. For use by one task.
 
     >>> async def main():
     ...     async with DurableStream(url).multipart() as batch:
@@ -29,14 +29,14 @@ class Multipart:
         self._transport = transport
         self._draft = draft
         self.result: AppendResult | None = None
-        """What the commit gave; None before it, and when there was nothing to commit."""
+        """The result of the commit; None before it, and if there was nothing to commit."""
 
     async def write(self, data: Any) -> None:
-        """Take one message, as `DurableStream.append` does, and stage a part when there are enough."""
-        await arun(self._transport, self._draft.write(data))
+        """Add one message, as `DurableStream.append` takes it, and stage a part when it is full."""
+        await run(self._transport, self._draft.write(data))
 
     async def write_all(self, messages: Iterable[Any] | AsyncIterable[Any]) -> None:
-        """Take many messages."""
+        """Add many messages."""
         if isinstance(messages, AsyncIterable):
             async for message in messages:
                 await self.write(message)
@@ -47,18 +47,18 @@ class Multipart:
     async def commit(
         self, *, seq: str | None = None, producer: ProducerStamp | None = None, close: bool = False
     ) -> AppendResult | None:
-        """Append all that was written, now; None when there was nothing. It may be called once.
+        """Append everything written so far; None if that is nothing. Call it once.
 
-        `seq`, `producer` and `close` mean what they mean on an append. When the result is a duplicate
-        the stream holds what was first committed with the producer's stamp, and nothing else.
+        `seq`, `producer` and `close` mean the same as on an append. If the result is a duplicate, the stream
+        holds what was first committed with this producer's stamp, and nothing of this one.
         """
         plan = self._draft.commit(seq=seq, stamp=producer, closes=close)
-        self.result = await arun(self._transport, plan)
+        self.result = await run(self._transport, plan)
         return self.result
 
     async def abort(self) -> None:
-        """Drop all that was written."""
-        await arun(self._transport, self._draft.abort())
+        """Drop everything written so far."""
+        await run(self._transport, self._draft.abort())
 
     async def __aenter__(self) -> Self:
         return self

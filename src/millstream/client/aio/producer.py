@@ -1,4 +1,4 @@
-"""The async producer: exactly-once appends without waiting for each."""
+"""The async producer: exactly-once appends, pipelined."""
 
 import asyncio
 from typing import Any, Self
@@ -14,10 +14,10 @@ from millstream.client.core.retry import DEFAULT, Retry
 
 
 class IdempotentProducer:
-    """Appends that are stored exactly once and in order, many at a time.
+    """Appends that are stored exactly once and in order, pipelined.
 
-    `append` returns at once; `flush` waits until everything is stored. A failure is told to
-    `on_error`, and raised by whatever is called next. As a context manager it detaches at the end.
+    `append` returns at once; `flush` waits until everything is stored. A failure is passed to `on_error`
+    and raised by the next call. As a context manager it detaches at the end.
 
     >>> async def produce():
     ...     async with IdempotentProducer(DurableStream(url), "job-17") as producer:
@@ -56,36 +56,36 @@ class IdempotentProducer:
 
     @property
     def epoch(self) -> int:
-        """The epoch that appends are made in."""
+        """The epoch of the appends."""
         return self._core.epoch
 
     @property
     def next_seq(self) -> int:
-        """The number of the next batch."""
+        """The sequence number of the next batch."""
         return self._core.next_seq
 
     @property
     def pending_count(self) -> int:
-        """How many messages are not on their way yet."""
+        """How many messages are not sent yet."""
         return self._core.pending_count
 
     @property
     def in_flight_count(self) -> int:
-        """How many batches are on their way."""
+        """How many batches are in flight."""
         return self._core.in_flight_count
 
     @property
     def last_offset(self) -> str | None:
-        """Where the stream ended after the last batch that was stored."""
+        """Where the stream ended after the last stored batch."""
         return self._core.last_offset
 
     @property
     def duplicate_count(self) -> int:
-        """How many batches turned out to have been stored before."""
+        """How many batches the server had already stored."""
         return self._core.duplicates
 
     async def append(self, data: Any) -> None:
-        """Hand over one message; waits only when far too much is waiting already."""
+        """Queue one message; blocks only when the backlog is full."""
         pump = self._pump if self._pump is not None else await self._start()
         self._check()
         if pump.add(bodies.message(data, as_json=pump.as_json), asyncio.get_running_loop().time()):
@@ -94,15 +94,15 @@ class IdempotentProducer:
                 await pump.room()
 
     async def flush(self) -> None:
-        """Wait until every message is stored; raises what prevents it."""
+        """Wait until every message is stored; raises the producer's failure."""
         self._check()
         if self._pump is not None:
             await self._pump.settle()
 
     async def close(self, final: Any = None) -> CloseResult:
-        """Store everything, then a last message if there is one, and close the stream.
+        """Store everything, then the last message if given, and close the stream.
 
-        Safe to repeat, also after an error and with a last message: the same one is stored once.
+        Idempotent, also after an error: the last message is stored once.
         """
         if self._core.close_result is not None:
             return self._core.close_result
@@ -118,7 +118,7 @@ class IdempotentProducer:
         return self._core.closed()
 
     async def detach(self) -> None:
-        """Store everything and stop, leaving the stream open. May be repeated."""
+        """Store everything and stop, leaving the stream open. Idempotent."""
         if self._stopped is not None:
             return
         try:
@@ -127,7 +127,7 @@ class IdempotentProducer:
             await self._stop("detached")
 
     async def restart(self) -> None:
-        """Begin a new epoch: after a failure, or to fence an older session. May follow `detach`."""
+        """Begin a new epoch, after a failure or to fence an older session. Also allowed after `detach`."""
         if self._core.close_result is not None:
             self._check()
         if self._pump is not None:

@@ -1,8 +1,8 @@
 """Pumping: the asyncio engine under both producers.
 
-It sends what the core says, one task for each batch, and has no task while there is nothing to
-send. The sync producer runs it on a loop in a thread of its own; therefore the core is behind a
-lock, which nobody holds for longer than a decision.
+It sends the batches that `ProducerCore` releases, one task each, and has no task while idle. The sync
+producer runs it on an event loop in another thread (sync/pumping), so a lock guards the core. The lock
+is held for the length of one decision, never across I/O.
 """
 
 import asyncio
@@ -11,8 +11,8 @@ import threading
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from millstream.client.aio.driving import run
 from millstream.client.core import errors, writing
-from millstream.client.core.driving import arun
 from millstream.client.core.endpoints import Endpoint
 from millstream.client.core.exchanges import Terms
 from millstream.client.core.producing import Batch, ProducerCore, body_of
@@ -22,7 +22,7 @@ OnFailure = Callable[[Exception], Awaitable[None] | None]
 
 
 class Pump:
-    """Move a producer's batches. All methods but `add` run on the loop."""
+    """Sends a producer's batches. All methods but `add` run on the loop."""
 
     def __init__(
         self,
@@ -46,14 +46,14 @@ class Pump:
         self._waiters: list[asyncio.Future[None]] = []
 
     def add(self, message: bytes, now: float) -> bool:
-        """Take a message, from any thread; true when `turn` should be called."""
+        """Add a message, from any thread; true if `turn` should be called."""
         with self.lock:
             if self.core.failure is not None:
                 raise self.core.failure
             return self.core.add(message, now)
 
     def turn(self) -> None:
-        """Send what is ready, and come back when something is due."""
+        """Send the batches that are ready, and set a timer for the open one."""
         loop = asyncio.get_running_loop()
         with self.lock:
             due_at = self.core.due_at
@@ -69,7 +69,7 @@ class Pump:
             self._timer = loop.call_at(due_at, self._on_time)
 
     async def settle(self) -> None:
-        """Send everything now, and wait until it is stored or has failed; raises the failure."""
+        """Send everything now, and wait until it is stored; raises the failure."""
         with self.lock:
             self.core.seal()
         self.turn()
@@ -78,11 +78,11 @@ class Pump:
             raise self.core.failure
 
     async def room(self) -> None:
-        """Wait until not too much is waiting."""
+        """Wait until the backlog has room."""
         await self._until(lambda: not self.core.is_full or self.core.failure is not None)
 
     async def stop(self) -> None:
-        """Wait for what is on its way, and leave nothing running."""
+        """Wait for batches in flight; afterwards nothing runs."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -109,14 +109,14 @@ class Pump:
         ask = writing.append_ask(body, self._terms, self.content_type, stamp=stamp, closes=batch.closes)
         failure: errors.MillstreamError | None = None
         error: errors.MillstreamError = errors.TransportError(
-            "The producer was interrupted while a batch was on its way", url=self._endpoint.url
+            "The producer was interrupted while a batch was in flight", url=self._endpoint.url
         )
         result = None
         try:
-            result = await arun(self._transport, writing.append(self._endpoint, self._terms, ask))
+            result = await run(self._transport, writing.append(self._endpoint, self._terms, ask))
         except errors.MillstreamError as refusal:
             error = refusal
-        except Exception as broken:  # a user's header function, for one
+        except Exception as broken:  # for example, from a user's header function
             error = errors.MillstreamError(f"A batch could not be sent ({broken})", url=self._endpoint.url)
             error.__cause__ = broken
         finally:

@@ -1,13 +1,13 @@
-"""Responses of the async shell: read whole, iterate, or be called back. The twin of `sync_responses`."""
+"""Responses of the async shell: read everything, iterate, or subscribe. The twin of sync/responses."""
 
 import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator
 from typing import Any, Self, TypeVar
 
-from millstream.client.core.driving import AsyncDrive, asettled
+from millstream.client.aio.driving import Drive, settled
 from millstream.client.core.endpoints import Endpoint
-from millstream.client.core.exchanges import Piece, Started
+from millstream.client.core.exchanges import ContentChunk, Started
 from millstream.client.core.models import ByteChunk, JsonBatch, TextChunk
 from millstream.client.core.reading import Reader
 from millstream.client.core.responses import ResponseView, byte_chunk, text_chunks
@@ -18,7 +18,7 @@ M = TypeVar("M")
 
 
 class Opening:
-    """A response that is about to be: await it or enter it."""
+    """A response that is not open yet: await it or enter it."""
 
     def __init__(self, endpoint: Endpoint, reader: Reader, transport: AsyncTransport | None) -> None:
         self._endpoint = endpoint
@@ -44,7 +44,7 @@ class Opening:
 
 
 class StreamResponse(ResponseView):
-    """One reading of a stream. Choose one way to read it; iterating ends by itself at EOF.
+    """One read of a stream. Use one of its methods, once; iterators end at EOF.
 
     >>> ending = log.close({"event": "end"})
     >>> async def read():
@@ -56,96 +56,96 @@ class StreamResponse(ResponseView):
 
     def __init__(self, endpoint: Endpoint, reader: Reader, transport: AsyncTransport) -> None:
         super().__init__(endpoint.url, reader)
-        self._drive = AsyncDrive(transport, reader.plan())
+        self._drive = Drive(transport, reader.plan())
         self._subscription: Subscription | None = None
-        self._ahead: Piece | None = None
+        self._ahead: ContentChunk | None = None
 
     async def _start(self) -> None:
         first = await self._drive.next()
-        if isinstance(first, Piece):
+        if isinstance(first, ContentChunk):
             self._ahead = first
 
     # -- Everything there is -----------------------------------------------------------------
 
     async def read_bytes(self) -> bytes:
-        """Give all bytes up to the stream's present tail."""
+        """Return all bytes up to the stream's current tail."""
         self._consume("read_bytes")
-        return b"".join([piece.data async for piece in self._until_up_to_date()])
+        return b"".join([chunk.data async for chunk in self._until_up_to_date()])
 
     async def read_text(self) -> str:
-        """Give all text up to the stream's present tail."""
+        """Return all text up to the stream's current tail."""
         self._consume("read_text")
-        return b"".join([piece.data async for piece in self._until_up_to_date()]).decode(errors="replace")
+        return b"".join([chunk.data async for chunk in self._until_up_to_date()]).decode(errors="replace")
 
     async def read_json(self) -> list[Any]:
-        """Give all messages up to the stream's present tail."""
+        """Return all messages up to the stream's current tail."""
         self._consume("read_json")
-        return [item async for piece in self._until_up_to_date() for item in self._json_batch(piece).items]
+        return [item async for chunk in self._until_up_to_date() for item in self._json_batch(chunk).items]
 
     # -- One by one ----------------------------------------------------------------------------
 
     def iter_bytes(self) -> AsyncIterator[bytes]:
-        """Give bytes as they come."""
+        """Iterate over bytes as they arrive."""
         self._consume("iter_bytes")
-        return self._shown(lambda piece: [piece.data] if piece.data else [])
+        return self._shown(lambda chunk: [chunk.data] if chunk.data else [])
 
     def iter_text(self) -> AsyncIterator[str]:
-        """Give text as it comes, in whole characters."""
+        """Iterate over text as it arrives, in whole characters."""
         self._consume("iter_text")
         show = text_chunks()
-        return self._shown(lambda piece: [text] if (text := show(piece).data) else [])
+        return self._shown(lambda chunk: [text] if (text := show(chunk).data) else [])
 
     def iter_json(self) -> AsyncIterator[Any]:
-        """Give messages one by one."""
+        """Iterate over messages."""
         self._consume("iter_json")
-        return self._shown(lambda piece: self._json_batch(piece).items)
+        return self._shown(lambda chunk: self._json_batch(chunk).items)
 
     def __aiter__(self) -> AsyncIterator[bytes]:
         return self.iter_bytes()
 
-    # -- With where they are -------------------------------------------------------------------
+    # -- With offsets --------------------------------------------------------------------------
 
     def iter_json_batches(self) -> AsyncIterator[JsonBatch[Any]]:
-        """Give messages as they came together, with the offset to resume after them."""
+        """Iterate over batches of messages, each with the offset after it, to resume from."""
         self._consume("iter_json_batches")
-        return self._shown(lambda piece: [self._json_batch(piece)])
+        return self._shown(lambda chunk: [self._json_batch(chunk)])
 
     def iter_byte_chunks(self) -> AsyncIterator[ByteChunk]:
-        """Give bytes as they came together, with the offset to resume after them."""
+        """Iterate over chunks of bytes, each with the offset after it, to resume from."""
         self._consume("iter_byte_chunks")
-        return self._shown(lambda piece: [byte_chunk(piece)])
+        return self._shown(lambda chunk: [byte_chunk(chunk)])
 
     def iter_text_chunks(self) -> AsyncIterator[TextChunk]:
-        """Give text as it came together, with the offset to resume after it."""
+        """Iterate over chunks of text, each with the offset after it, to resume from."""
         self._consume("iter_text_chunks")
         show = text_chunks()
-        return self._shown(lambda piece: [show(piece)])
+        return self._shown(lambda chunk: [show(chunk)])
 
     # -- In the background -----------------------------------------------------------------------
 
     def subscribe_json(self, callback: Callable[[JsonBatch[Any]], Awaitable[None] | None]) -> "Subscription":
-        """Call back with each batch, in a task; the next one is read when the callback is done."""
+        """Call back with each batch, in a task; the next is read when the callback is done."""
         self._consume("subscribe_json")
         return self._subscribe(self._json_batch, callback)
 
     def subscribe_bytes(self, callback: Callable[[ByteChunk], Awaitable[None] | None]) -> "Subscription":
-        """Call back with each chunk, in a task; the next one is read when the callback is done."""
+        """Call back with each chunk, in a task; the next is read when the callback is done."""
         self._consume("subscribe_bytes")
         return self._subscribe(byte_chunk, callback)
 
     def subscribe_text(self, callback: Callable[[TextChunk], Awaitable[None] | None]) -> "Subscription":
-        """Call back with each chunk, in a task; the next one is read when the callback is done."""
+        """Call back with each chunk, in a task; the next is read when the callback is done."""
         self._consume("subscribe_text")
         return self._subscribe(text_chunks(), callback)
 
     # -- The end ---------------------------------------------------------------------------------
 
     async def cancel(self) -> None:
-        """Stop reading; whoever iterates sees the end."""
+        """Stop reading. Iterators end."""
         self._drive.cancel()
         if self._subscription is not None:
             await self._subscription._join()
-        with contextlib.suppress(ValueError):  # another task is inside the plan, and lets go when it wakes
+        with contextlib.suppress(ValueError):  # another task runs the plan, and closes it when it wakes
             self._drive.close()
 
     async def __aenter__(self) -> Self:
@@ -159,42 +159,42 @@ class StreamResponse(ResponseView):
             with contextlib.suppress(ValueError, RuntimeError):  # in use, or its loop is closed
                 self._drive.close()
 
-    async def _pieces(self) -> AsyncGenerator[Piece, None]:
+    async def _chunks(self) -> AsyncGenerator[ContentChunk, None]:
         try:
             if self._ahead is not None:
                 first, self._ahead = self._ahead, None
                 yield first
-            while (piece := await self._drive.next()) is not None:
-                if not isinstance(piece, Started):
-                    yield piece
+            while (chunk := await self._drive.next()) is not None:
+                if not isinstance(chunk, Started):
+                    yield chunk
         finally:
             self._drive.close()
 
-    async def _until_up_to_date(self) -> AsyncGenerator[Piece, None]:
-        async with contextlib.aclosing(self._pieces()) as pieces:
-            async for piece in pieces:
-                yield piece
-                if piece.up_to_date:
+    async def _until_up_to_date(self) -> AsyncGenerator[ContentChunk, None]:
+        async with contextlib.aclosing(self._chunks()) as chunks:
+            async for chunk in chunks:
+                yield chunk
+                if chunk.up_to_date:
                     break
 
-    async def _shown(self, show: Callable[[Piece], list[M]]) -> AsyncGenerator[M, None]:
-        async with contextlib.aclosing(self._pieces()) as pieces:
-            async for piece in pieces:
-                for one in show(piece):
+    async def _shown(self, show: Callable[[ContentChunk], list[M]]) -> AsyncGenerator[M, None]:
+        async with contextlib.aclosing(self._chunks()) as chunks:
+            async for chunk in chunks:
+                for one in show(chunk):
                     yield one
 
     def _subscribe(
-        self, show: Callable[[Piece], M], callback: Callable[[M], Awaitable[None] | None]
+        self, show: Callable[[ContentChunk], M], callback: Callable[[M], Awaitable[None] | None]
     ) -> "Subscription":
-        async def handle(piece: Piece) -> None:
-            await asettled(callback(show(piece)))
+        async def handle(chunk: ContentChunk) -> None:
+            await settled(callback(show(chunk)))
 
-        self._subscription = Subscription(self._drive, self._pieces(), handle)
+        self._subscription = Subscription(self._drive, self._chunks(), handle)
         return self._subscription
 
 
 class Subscription:
-    """A reading that goes on in the background until it ends or is cancelled.
+    """A read that runs in the background until it ends or is cancelled.
 
     >>> ending, seen = log.close("last"), []
     >>> async def read():
@@ -207,13 +207,13 @@ class Subscription:
 
     def __init__(
         self,
-        drive: AsyncDrive,
-        pieces: AsyncGenerator[Piece, None],
-        handle: Callable[[Piece], Awaitable[None]],
+        drive: Drive,
+        chunks: AsyncGenerator[ContentChunk, None],
+        handle: Callable[[ContentChunk], Awaitable[None]],
     ) -> None:
         self._drive = drive
         self._error: BaseException | None = None
-        self._task = asyncio.get_running_loop().create_task(self._work(pieces, handle))
+        self._task = asyncio.get_running_loop().create_task(self._work(chunks, handle))
 
     @property
     def done(self) -> bool:
@@ -221,7 +221,7 @@ class Subscription:
         return self._task.done()
 
     async def wait(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 (as the sync twin)
-        """Wait for the end, and raise what went wrong on the way, in the callback too."""
+        """Wait for the end; raises any error of the read or the callback."""
         async with asyncio.timeout(timeout):
             await asyncio.shield(self._task)
         if self._error is not None:
@@ -229,7 +229,7 @@ class Subscription:
             raise error
 
     async def cancel(self) -> None:
-        """Stop; a callback that is running finishes first."""
+        """Stop reading; a running callback finishes first."""
         self._drive.cancel()
         await self._join()
 
@@ -238,13 +238,13 @@ class Subscription:
             await asyncio.wait([self._task])
 
     async def _work(
-        self, pieces: AsyncGenerator[Piece, None], handle: Callable[[Piece], Awaitable[None]]
+        self, chunks: AsyncGenerator[ContentChunk, None], handle: Callable[[ContentChunk], Awaitable[None]]
     ) -> None:
         try:
-            async with contextlib.aclosing(pieces):
-                async for piece in pieces:
-                    await handle(piece)
+            async with contextlib.aclosing(chunks):
+                async for chunk in chunks:
+                    await handle(chunk)
                     if self._drive.scope.cancelled.is_set():
                         break
-        except Exception as error:  # it belongs to whoever waits
+        except Exception as error:  # raised by `wait`
             self._error = error

@@ -1,4 +1,4 @@
-"""The async shell: streams and responses whose methods are awaited. The twin of `sync`."""
+"""Streams of the async shell: methods are awaited. The twin of sync/streams."""
 
 import asyncio
 from collections.abc import (
@@ -7,11 +7,11 @@ from collections.abc import (
 )
 from typing import Any, Self
 
+from millstream.client.aio.driving import run
 from millstream.client.aio.parts import Multipart
 from millstream.client.aio.responses import Opening
 from millstream.client.core import bodies, writing
 from millstream.client.core.batching import AppendQueue, Entry
-from millstream.client.core.driving import arun
 from millstream.client.core.dual import on_class_or_instance
 from millstream.client.core.endpoints import Endpoint
 from millstream.client.core.errors import MillstreamError, TransportError
@@ -21,7 +21,7 @@ from millstream.client.core.models import (
     CloseResult,
     HeadersLike,
     HeadResult,
-    Live,
+    LiveMode,
     OnError,
     ParamsLike,
     ProducerStamp,
@@ -39,7 +39,7 @@ def stream(
     url: str,
     *,
     offset: str = "-1",
-    live: Live = True,
+    live: LiveMode = True,
     headers: HeadersLike | None = None,
     params: ParamsLike | None = None,
     cursor: str | None = None,
@@ -48,10 +48,10 @@ def stream(
     on_error: OnError | None = None,
     client: AsyncTransport | None = None,
 ) -> Opening:
-    """Read a stream, from `offset` to its end or, with `live`, for as long as it lives.
+    """Read a stream, from `offset` to its end; with `live`, until it is closed.
 
-    Await it, or enter it: `async with stream(url) as response`. The first answer is awaited there,
-    so a stream that is not there raises at once.
+    Await it, or enter it: `async with stream(url) as response`. Both wait for the first response, so a
+    stream that does not exist raises at once.
 
     >>> async def read():
     ...     async with stream(url, live=False) as response:
@@ -70,7 +70,7 @@ _Waiter = asyncio.Future[AppendResult | None]
 
 
 class DurableStream:
-    """A handle on one stream. It holds no connection and need not be released.
+    """A handle on one stream. It holds no connection and need not be closed.
 
     >>> async def write():
     ...     events = await DurableStream.create(url, content_type="application/json")
@@ -128,11 +128,11 @@ class DurableStream:
         retry: Retry | None = DEFAULT,
         client: AsyncTransport | None = None,
     ) -> Self:
-        """Create a stream; one that is there with the same configuration is fine too.
+        """Create a stream. One that exists with the same configuration is not an error.
 
-        `body` is its first content; on a JSON stream a list holds its messages. With `closed` that is
-        all it will ever hold. With `retain_bytes` or `retain_seconds` it lets go of its oldest content, but
-        keeps at least so much of the newest.
+        `body` is the initial content; on a JSON stream, a list of messages. With `closed` nothing can be
+        appended later. With `retain_bytes` or `retain_seconds` the server trims the oldest content, but
+        keeps at least that much of the newest.
         """
         handle = cls(
             url,
@@ -157,7 +157,7 @@ class DurableStream:
             fork_offset=fork_offset,
             fork_sub_offset=fork_sub_offset,
         )
-        handle.content_type = (await arun(handle._transport, plan)).content_type
+        handle.content_type = (await run(handle._transport, plan)).content_type
         return handle
 
     @classmethod
@@ -171,30 +171,30 @@ class DurableStream:
         retry: Retry | None = DEFAULT,
         client: AsyncTransport | None = None,
     ) -> Self:
-        """Take a handle on a stream that is there; raises `StreamNotFoundError` when it is not."""
+        """Return a handle on an existing stream; raises `StreamNotFoundError` if it does not exist."""
         handle = cls(url, headers=headers, params=params, timeout=timeout, retry=retry, client=client)
-        found = await arun(handle._transport, writing.head(handle._endpoint, handle._terms))
+        found = await run(handle._transport, writing.head(handle._endpoint, handle._terms))
         handle.content_type = found.content_type
         return handle
 
     @on_class_or_instance
     async def head(self) -> HeadResult:
-        """Describe the stream without reading it; `DurableStream.head(url)` needs no handle."""
-        return await arun(self._transport, writing.head(self._endpoint, self._terms))
+        """Return the stream's metadata. `DurableStream.head(url)` needs no handle."""
+        return await run(self._transport, writing.head(self._endpoint, self._terms))
 
     @on_class_or_instance
     async def delete(self) -> None:
         """Delete the stream; `DurableStream.delete(url)` needs no handle."""
-        return await arun(self._transport, writing.delete(self._endpoint, self._terms))
+        return await run(self._transport, writing.delete(self._endpoint, self._terms))
 
     async def append(
         self, data: Any, *, seq: str | None = None, producer: ProducerStamp | None = None
     ) -> AppendResult:
-        """Append one message, and give where the stream ends now.
+        """Append one message and return where the stream ends now.
 
-        Appends made while another is under way travel together. A connection that breaks raises
-        `TransportError`, because the append may have been stored; a producer's stamp makes it safe to
-        repeat, and then it is repeated.
+        Appends made while another is under way share the next request. A connection that breaks raises
+        `TransportError`, because the append may have been stored. With a producer's stamp a repetition is
+        safe, and the append is retried.
         """
         as_json = await self._knows_json()
         message = bodies.message(data, as_json=as_json)
@@ -209,7 +209,7 @@ class DurableStream:
             except asyncio.CancelledError:
                 self._queue.forget(entry)
                 if entry.batch is not None and entry.waiter.done() and not entry.waiter.cancelled():
-                    self._pass_on()  # it was just told to lead, and will not
+                    self._pass_on()  # it was just chosen to lead, and will not
                 raise
             if outcome is not None:
                 return outcome
@@ -219,9 +219,9 @@ class DurableStream:
             self._pass_on()
 
     async def append_all(self, messages: Iterable[Any] | AsyncIterable[Any]) -> AppendResult | None:
-        """Append many messages in few requests, in order; None when there are none.
+        """Append many messages in few requests, in order. Returns None if there are none.
 
-        Each request is stored wholly or not at all. An error leaves what came before it stored.
+        Each request is atomic. After an error, earlier requests remain stored.
         """
         as_json = await self._knows_json()
         collected = [one async for one in messages] if isinstance(messages, AsyncIterable) else messages
@@ -232,18 +232,18 @@ class DurableStream:
         return result
 
     async def close(self, body: Any = None, *, content_type: str | None = None) -> CloseResult:
-        """Close the stream: readers see its end, appends are refused from now on.
+        """Close the stream: readers see its end, and further appends are refused.
 
-        Without a last message this may be repeated. With one it is an append: on a stream that is
-        closed already it raises `StreamClosedError`. `IdempotentProducer.close` may be repeated
-        with one.
+        Without a last message this is idempotent. With one it is an append, and raises
+        `StreamClosedError` on a stream that is already closed. `IdempotentProducer.close` is idempotent
+        in both cases.
         """
         written = b""
         if body is not None:
             as_json = bodies.is_json(content_type) if content_type is not None else await self._knows_json()
             written = bodies.join([bodies.message(body, as_json=as_json)], as_json=as_json)
         kind = (content_type or self.content_type or "").encode("latin-1")
-        return await arun(self._transport, writing.close(self._endpoint, self._terms, written, kind))
+        return await run(self._transport, writing.close(self._endpoint, self._terms, written, kind))
 
     async def fork(
         self,
@@ -254,7 +254,7 @@ class DurableStream:
         ttl_seconds: int | None = None,
         expires_at: str | None = None,
     ) -> Self:
-        """Branch off at `offset`, the tail by default: a stream of its own that begins with this one.
+        """Create a stream that begins with this one's content up to `offset`, by default all of it.
 
         `target` is a path on the same server, or a URL.
         """
@@ -273,20 +273,20 @@ class DurableStream:
         )
 
     def multipart(self, *, part_bytes: int = PART_BYTES) -> Multipart:
-        """Begin an append of any size that becomes visible at once, at the end of a `with` block.
+        """Begin an append of any size that becomes visible atomically, at the end of a `with` block.
 
-        Messages travel in parts of about `part_bytes`, so an append may be larger than a request.
+        Messages are sent in parts of about `part_bytes`, so an append may be larger than a request.
         """
         return Multipart(self._transport, Draft(self._parts, part_bytes))
 
     async def stage_part(self, id: str, data: Any) -> None:
-        """Keep a part on the server, invisibly, for `commit_parts` by whoever decides.
+        """Store a part on the server, invisible to readers until `commit_parts`.
 
-        `id` is yours: 1 to 200 letters, digits, dots, dashes, underscores or tildes. On a JSON stream
-        a list holds messages. The same bytes again are fine, other bytes raise `PartConflictError`.
-        What is not committed within a day is dropped.
+        You choose the `id`: 1 to 200 letters, digits, dots, dashes, underscores or tildes. On a JSON
+        stream a list is many messages. Staging the same bytes again is fine; other bytes raise
+        `PartConflictError`. Parts that are not committed within a day are dropped.
         """
-        await arun(self._transport, self._parts.stage(id, data))
+        await run(self._transport, self._parts.stage(id, data))
 
     async def commit_parts(
         self,
@@ -296,28 +296,28 @@ class DurableStream:
         producer: ProducerStamp | None = None,
         close: bool = False,
     ) -> AppendResult:
-        """Append parts in this order, all of them in one atomic change, or none.
+        """Append parts in this order, atomically.
 
-        With a producer's stamp it is safe to repeat, and is repeated when the connection breaks: the
-        first commit wins, and any other with the same stamp is a `duplicate`. A part that is missing
-        raises `PartMissingError`.
+        With a producer's stamp a repetition is safe, and the commit is retried when the connection breaks:
+        the first commit wins, and any other with the same stamp is a `duplicate`. A missing part raises
+        `PartMissingError`.
         """
         plan = self._parts.commit(list(ids), seq=seq, stamp=producer, closes=close)
-        return await arun(self._transport, plan)
+        return await run(self._transport, plan)
 
     async def drop_part(self, id: str) -> None:
-        """Drop a part that will not be committed; one that is not there is fine."""
-        await arun(self._transport, self._parts.drop(id))
+        """Drop a part that will not be committed. A missing part is not an error."""
+        await run(self._transport, self._parts.drop(id))
 
     def stream(
         self,
         *,
         offset: str = "-1",
-        live: Live = True,
+        live: LiveMode = True,
         cursor: str | None = None,
         on_error: OnError | None = None,
     ) -> Opening:
-        """Read the stream, like the function `stream`; answers that have not changed are not sent again."""
+        """Read the stream, like the function `stream`. Unchanged responses are not sent again (ETag)."""
         reader = Reader(
             self._endpoint,
             self._terms,
@@ -339,7 +339,7 @@ class DurableStream:
     async def _knows_json(self) -> bool:
         if self.content_type is None:
             plan = writing.content_type_of(self._endpoint, self._terms)
-            self.content_type = await arun(self._transport, plan)
+            self.content_type = await run(self._transport, plan)
         return bodies.is_json(self.content_type)
 
     def _pass_on(self) -> None:
@@ -385,4 +385,4 @@ class DurableStream:
         kind = (self.content_type or "").encode("latin-1")
         body = bodies.join(messages, as_json=as_json)
         ask = writing.append_ask(body, self._terms, kind, seq=seq, stamp=stamp)
-        return await arun(self._transport, writing.append(self._endpoint, self._terms, ask))
+        return await run(self._transport, writing.append(self._endpoint, self._terms, ask))

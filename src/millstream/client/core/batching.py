@@ -1,11 +1,11 @@
-"""Batching: appends that are made while one is under way travel together in the next.
+"""Batching: appends made while one is in flight share the next request.
 
-        append A  ------------------>  answer          A leads and goes alone
+        append A  ------------------>  answer          A leads, alone
           append B  (waits)            |
-            append C  (waits)          `-> B leads, takes C along ------> answer for both
+            append C  (waits)          `-> B leads, with C       ------> answer for both
 
-Who waits first leads next, so nobody sends for others for ever. The queue decides only who goes;
-locks and waiting belong to the shells. An append with a `seq` goes alone: its number is its own.
+The first to wait leads next, so no caller sends for others forever. The queue only decides who sends;
+locks and waiting are the shells' work. An append with a `seq` is sent alone.
 """
 
 from collections import deque
@@ -17,7 +17,7 @@ W = TypeVar("W")
 
 
 class Entry(Generic[W]):
-    """One append that is under way or waiting; `waiter` is how its shell wakes it."""
+    """One append that is in flight or waiting; `waiter` is how its shell wakes it."""
 
     __slots__ = ("alone", "batch", "message", "waiter")
 
@@ -29,7 +29,7 @@ class Entry(Generic[W]):
 
 
 class AppendQueue(Generic[W]):
-    """Who sends now, and who goes along next."""
+    """Which append is sent now, and which ones share the next request."""
 
     def __init__(self, max_batch_bytes: int = MAX_BATCH_BYTES) -> None:
         self._max_batch_bytes = max_batch_bytes
@@ -37,7 +37,7 @@ class AppendQueue(Generic[W]):
         self._busy = False
 
     def enter(self, entry: Entry[W]) -> bool:
-        """Take an append; true when it leads at once, false when it has to wait."""
+        """Add an append; true if it leads at once, false if it has to wait."""
         if self._busy:
             self._waiting.append(entry)
             return False
@@ -46,7 +46,7 @@ class AppendQueue(Generic[W]):
         return True
 
     def leave(self) -> Entry[W] | None:
-        """End the current send; give the entry that leads the next one, its batch filled."""
+        """End the current request; return the leader of the next one, its batch filled."""
         if not self._waiting:
             self._busy = False
             return None
@@ -61,6 +61,6 @@ class AppendQueue(Generic[W]):
         return leader
 
     def forget(self, entry: Entry[W]) -> None:
-        """Take an append back that was not sent yet."""
+        """Remove an append that was not sent yet."""
         if entry in self._waiting:
             self._waiting.remove(entry)

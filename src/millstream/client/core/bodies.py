@@ -1,8 +1,8 @@
-"""Bodies: from what the user has to the bytes that a stream takes, and back.
+"""Bodies: from the user's values to the bytes of a request, and back.
 
-A JSON stream takes Python values, each one message; `bytes` are a message that is JSON already.
-Several messages travel as an array, which the server takes apart again, so a list that is one
-message is wrapped once more. Other streams take `bytes`, or `str` as UTF-8.
+A JSON stream takes Python values, each one message; `bytes` are a message that is already JSON. Several
+messages are sent as an array, which the server splits again, so a list that is one message is wrapped
+once more. Other streams take `bytes`, or `str` as UTF-8.
 
 PROTOCOL.md 9.1; rule A10.
 """
@@ -26,12 +26,12 @@ Octets = bytes | bytearray | memoryview
 
 
 def is_json(content_type: str | None) -> bool:
-    """Tell whether a stream of this type holds JSON messages."""
+    """Return whether a stream of this type holds JSON messages."""
     return content_type is not None and kind_of(content_type.encode("latin-1")) is Kind.JSON
 
 
 def message(data: Any, *, as_json: bool) -> bytes:
-    """Write one message."""
+    """Encode one message."""
     if not as_json:
         if isinstance(data, str):
             return data.encode()
@@ -48,18 +48,18 @@ def message(data: Any, *, as_json: bool) -> bytes:
 
 
 def join(messages: Sequence[Octets], *, as_json: bool) -> bytes:
-    """Put messages into one body."""
+    """Join messages into one body."""
     first, last = messages[0], messages[-1]
     if not as_json:
         return first if len(messages) == 1 and isinstance(first, bytes) else b"".join(messages)
     if len(messages) == 1:
         return b"".join((b"[", first, b"]"))
-    # The brackets are put to the ends, so that what is between them is copied only once.
+    # The brackets are joined to the first and last message, so that everything is copied only once.
     return b",".join((b"".join((b"[", first)), *messages[1:-1], b"".join((last, b"]"))))
 
 
 def content(data: Any, *, as_json: bool) -> bytes:
-    """Write the first content of a stream: of a JSON one a list of messages, or a single one."""
+    """Encode the initial content of a stream; on a JSON stream, a list of messages or a single one."""
     if as_json and isinstance(data, list | tuple):
         return join([message(one, as_json=True) for one in data], as_json=True) if data else b""
     written = message(data, as_json=as_json)
@@ -67,10 +67,10 @@ def content(data: Any, *, as_json: bool) -> bytes:
 
 
 def to_json(data: Any) -> bytes:
-    """Write a value as JSON; what JSON cannot say (NaN, infinities) is a ValueError, never a null."""
+    """Encode a value as JSON. NaN and infinities raise a ValueError; they never become null."""
     try:
         written = _encode(data)
-    except UnicodeEncodeError:  # half of a surrogate pair, which JSON can escape
+    except UnicodeEncodeError:  # a lone surrogate, which JSON can escape
         return json.dumps(data, allow_nan=False, separators=(",", ":")).encode()
     except msgspec.MsgspecError as error:
         raise TypeError(str(error)) from None
@@ -80,7 +80,7 @@ def to_json(data: Any) -> bytes:
 
 
 def refuse_nan(data: Any) -> None:
-    """Raise for numbers that JSON does not have, however deep."""
+    """Raise for NaN and infinities, at any depth."""
     if isinstance(data, float) and (data != data or data in (float("inf"), float("-inf"))):
         raise ValueError(f"{data} is not JSON")
     if isinstance(data, dict):
@@ -92,12 +92,12 @@ def refuse_nan(data: Any) -> None:
 
 
 def from_json(text: bytes, url: str) -> list[Any]:
-    """Read the messages of an answer."""
+    """Decode the messages of a response."""
     try:
         values = _decode(text)
     except (msgspec.DecodeError, UnicodeDecodeError):
         try:
-            values = json.loads(text)  # slower, and reads what msgspec does not: lone surrogates
+            values = json.loads(text)  # slower, but accepts lone surrogates
         except (ValueError, RecursionError) as error:
             raise ParseError(f"The stream's content is not JSON ({error})", url=url) from None
     except RecursionError:
@@ -106,13 +106,13 @@ def from_json(text: bytes, url: str) -> list[Any]:
 
 
 class TextDecoder:
-    """Turn bytes into text, across pieces that end inside a character."""
+    """Decodes bytes to text, across chunks that end inside a character."""
 
     def __init__(self) -> None:
         self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
 
     def feed(self, data: bytes, *, final: bool = False) -> str:
-        """Take bytes; give the characters that they complete."""
+        """Decode bytes; return the complete characters."""
         return self._decoder.decode(data, final)
 
 
@@ -122,7 +122,7 @@ def _check_json(text: bytes) -> None:
         try:
             _RAW.decode(text)
         except msgspec.DecodeError:
-            json.loads(text, parse_constant=_refuse_constant)  # slower, and reads lone surrogates
+            json.loads(text, parse_constant=_refuse_constant)  # slower, but accepts lone surrogates
     except json.JSONDecodeError as error:
         where = f"{error.msg} at character {error.pos + 1}"
         raise ValueError(f"bytes on a JSON stream are one message of JSON: {where}") from None
@@ -137,7 +137,7 @@ def _refuse_constant(name: str) -> None:
 
 
 def pack(messages: Iterable[bytes], max_bytes: int) -> Iterable[list[bytes]]:
-    """Group messages into batches that are no larger than needed to hold one, or than the limit."""
+    """Group messages into batches of at most `max_bytes`; a larger message is a batch of its own."""
     batch: list[bytes] = []
     size = 0
     for one in messages:

@@ -1,4 +1,4 @@
-"""A method that a class has too: `handle.head()`, and `DurableStream.head(url)` without a handle."""
+"""Methods that can be called on an instance and on the class: `handle.head()`, `DurableStream.head(url)`."""
 
 from collections.abc import Callable
 from typing import Any, Generic, Protocol, TypeVar, overload
@@ -10,7 +10,7 @@ S = TypeVar("S")
 
 
 class OneShot(Protocol[R_co]):
-    """The form that the class has: it takes what a handle would have been made of."""
+    """The form on the class: it takes the arguments of the constructor."""
 
     def __call__(
         self,
@@ -20,12 +20,12 @@ class OneShot(Protocol[R_co]):
         params: ParamsLike | None = None,
         client: Any = None,
     ) -> R_co:
-        """Ask once."""
+        """Send one request."""
         ...
 
 
 class on_class_or_instance(Generic[S, R_co]):
-    """Let a method without arguments be called on the class, with a URL, as well."""
+    """Lets a method without arguments also be called on the class, with a URL."""
 
     def __init__(self, method: Callable[[S], R_co]) -> None:
         self._method = method

@@ -1,7 +1,7 @@
-"""Endpoints: where a stream is, and what goes along with every request to it.
+"""Endpoints: a stream's URL, and the headers and parameters of every request to it.
 
-Headers and parameters may be functions; they are called once for each request that is sent, a
-repeated one included. Query parameters are sorted by name, so that caches see one spelling.
+Headers and parameters may be functions; they are called once for each request that is sent,
+including retries. Query parameters are sorted by name, so that caches see one spelling.
 
 PROTOCOL.md 10.1.
 """
@@ -19,7 +19,7 @@ _NO_FIELDS: Headers = {}
 
 
 class Ask(msgspec.Struct, frozen=True, gc=False):
-    """What the core wants to be asked: a request without what the endpoint adds."""
+    """A request without what the endpoint adds."""
 
     method: bytes
     headers: Headers = _NO_FIELDS
@@ -49,16 +49,16 @@ class Endpoint:
 
     @property
     def computed(self) -> Sequence[Callable[[], Any]]:
-        """Give the functions whose results `request` needs, in order."""
+        """The functions whose results `request` needs, in order."""
         return [function for _, _, function in self._computed]
 
     @property
     def is_fixed(self) -> bool:
-        """Tell whether every request gets the same headers and parameters."""
+        """Whether every request gets the same headers and parameters."""
         return not self._computed
 
     def changed(self, changes: Changes) -> "Endpoint":
-        """Give this endpoint with headers and parameters added or replaced."""
+        """Return this endpoint with headers and parameters added or replaced."""
         other = Endpoint.__new__(Endpoint)
         other.__dict__ = {
             **self.__dict__,
@@ -72,7 +72,7 @@ class Endpoint:
         return other
 
     def request(self, ask: Ask, values: Sequence[Any] = ()) -> Request:
-        """Complete what is asked with what this endpoint adds; `values` are what `computed` gave."""
+        """Complete a request; `values` are the results of `computed`."""
         headers, params, url = self._headers, self._params, self._plain_url
         if values:
             headers, params = dict(headers), dict(params)

@@ -1,29 +1,29 @@
-"""Everything that can go wrong, one class each, all below `MillstreamError`.
+"""The client's exceptions, all derived from `MillstreamError`.
 
     MillstreamError
     |-- StreamNotFoundError       404   there is no such stream
-    |-- StreamGoneError           410   deleted but still forked, or an offset not kept: `earliest_offset`
+    |-- StreamGoneError           410   deleted but still forked, or offset trimmed; `earliest_offset`
     |-- StreamExistsError         409   PUT: the path is taken by another configuration
     |-- StreamClosedError         409   append to a closed stream; `final_offset`
     |-- SequenceConflictError     409   `Stream-Seq` did not rise
     |-- SequenceGapError          409   producer: appends are missing; `expected`, `received`
     |-- ContentTypeMismatchError  409   append with another content type
-    |-- PartMissingError          409   commit of a part that is not staged (any more)
-    |-- PartConflictError         409   the part's id is used for other bytes
+    |-- PartMissingError          409   commit of a part that is not staged
+    |-- PartConflictError         409   the part's id has other bytes
     |-- StaleEpochError           403   producer: a newer session took over; `current_epoch`
     |-- UnauthorizedError         401, 403
     |-- BadRequestError           400
     |-- PayloadTooLargeError      413
     |-- RateLimitedError          429   `retry_after`, in seconds
-    |-- UnexpectedStatusError           any other answer, 5xx included
-    |-- TransportError                  no answer; `unsent` when nothing can have reached the server
-    |-- NotSupportedError               the server lacks the extension that was asked for
-    |-- ParseError                      an answer that breaks the protocol, or JSON that is none
+    |-- UnexpectedStatusError           any other status, including 5xx
+    |-- TransportError                  no response; `unsent` if nothing can have reached the server
+    |-- NotSupportedError               the server lacks the extension
+    |-- ParseError                      a response that breaks the protocol, or invalid JSON
     |-- AlreadyConsumedError            a response is read once
     `-- ProducerStoppedError            a producer that was closed, detached or has failed
 
-Messages begin with what happened and end with the stream's path. All of them can be pickled: Spark
-carries errors from its workers to its driver.
+Messages begin with what happened and end with the stream's path. All of them can be pickled, because
+Spark sends errors from its workers to its driver.
 """
 
 from typing import ClassVar
@@ -31,7 +31,7 @@ from urllib.parse import urlsplit
 
 
 class MillstreamError(Exception):
-    """The root of all errors of the client, with what is known about the request that failed.
+    """The base of the client's exceptions, with what is known about the failed request.
 
     >>> try:
     ...     DurableStream.head("http://127.0.0.1:9/nobody/home", client=refusing)
@@ -73,7 +73,7 @@ class StreamNotFoundError(MillstreamError):
 
 
 class StreamGoneError(MillstreamError):
-    """The stream was deleted and only its forks may see it, or the offset is no longer kept.
+    """The stream was deleted but still has forks, or the offset is no longer kept.
 
     >>> fork = log.fork(f"{url}/fork")
     >>> log.delete()
@@ -83,12 +83,12 @@ class StreamGoneError(MillstreamError):
     ...     error.status
     410
 
-    In the second case `earliest_offset` is where the stream begins by now, otherwise it is None.
+    In the second case `earliest_offset` is where the stream now begins; otherwise it is None.
 
     >>> short = DurableStream.create(f"{url}/short", content_type="text/plain", retain_bytes=100)
     >>> appended = [short.append("x" * 50) for _ in range(10)]
     >>> first = short.head().earliest_offset
-    >>> while short.head().earliest_offset == first:  # what is too old goes within seconds
+    >>> while short.head().earliest_offset == first:  # old content is trimmed within seconds
     ...     time.sleep(0.1)
     >>> try:
     ...     short.stream(offset=first)
@@ -150,7 +150,7 @@ class StreamClosedError(MillstreamError):
 
 
 class SequenceConflictError(MillstreamError):
-    """The append's `seq` is not greater than the last one that was accepted.
+    """The append's `seq` is not greater than the last accepted one.
 
     >>> stored = log.append("second", seq="0002")
     >>> try:
@@ -164,7 +164,7 @@ class SequenceConflictError(MillstreamError):
 
 
 class SequenceGapError(MillstreamError):
-    """A producer's append came before one that the server still waits for.
+    """A producer's append skipped sequence numbers.
 
     >>> try:
     ...     log.append("too early", producer=ProducerStamp("importer", epoch=0, seq=5))
@@ -195,7 +195,7 @@ class ContentTypeMismatchError(MillstreamError):
 
 
 class PartMissingError(MillstreamError):
-    """A part to commit was not staged, or is committed, dropped or expired; nothing was appended.
+    """A part was never staged, or already committed, dropped or expired. Nothing was appended.
 
     >>> try:
     ...     log.commit_parts(["never-staged"])
@@ -240,7 +240,7 @@ class StaleEpochError(MillstreamError):
 
 
 class UnauthorizedError(MillstreamError):
-    """The server wants other credentials.
+    """The credentials are missing or not sufficient.
 
     >>> try:
     ...     DurableStream.head(f"{guarded_server}/chat/1")
@@ -253,7 +253,7 @@ class UnauthorizedError(MillstreamError):
 
 
 class BadRequestError(MillstreamError):
-    """The server could not understand the request; `code` says which part.
+    """The server found the request malformed; `code` says why.
 
     >>> try:
     ...     stream(url, offset="yesterday")
@@ -266,7 +266,7 @@ class BadRequestError(MillstreamError):
 
 
 class PayloadTooLargeError(MillstreamError):
-    """The append is larger than the server takes.
+    """The append is larger than the server allows.
 
     >>> try:
     ...     log.append("x" * 20_000_000)
@@ -279,7 +279,7 @@ class PayloadTooLargeError(MillstreamError):
 
 
 class RateLimitedError(MillstreamError):
-    """The server asks for patience: `retry_after` seconds, when it said how much.
+    """Too many requests. `retry_after` is the delay in seconds, if the server named one.
 
     >>> try:
     ...     while True:
@@ -297,7 +297,7 @@ class RateLimitedError(MillstreamError):
 
 
 class UnexpectedStatusError(MillstreamError):
-    """An answer that the protocol does not know, or a server that fails: see `status`.
+    """A status that the protocol does not define here, or a server error; see `status`.
 
     >>> try:
     ...     DurableStream(f"{server}/__ds/healthz", content_type="text/plain").append("is no stream")
@@ -310,11 +310,10 @@ class UnexpectedStatusError(MillstreamError):
 
 
 class TransportError(MillstreamError):
-    """No answer: the connection failed, broke or fell silent.
+    """No response: the connection failed, broke or timed out.
 
-    `unsent` is true when the request provably never reached the server. Otherwise what it asked
-    for may have happened. `code` is `NETWORK_ERROR`, `TIMEOUT`, or `UNTRUSTED` for a certificate that
-    another attempt would not make better.
+    `unsent` is true if the request provably never reached the server. Otherwise it may have been carried
+    out. `code` is `NETWORK_ERROR`, `TIMEOUT`, or `UNTRUSTED` for a certificate that cannot be verified.
 
     >>> try:
     ...     DurableStream(f"http://127.0.0.1:{free_port}/chat/1", retry=None).head()
@@ -333,7 +332,7 @@ class TransportError(MillstreamError):
 
 
 class NotSupportedError(MillstreamError):
-    """The server lacks the extension of the protocol that was asked for.
+    """The server lacks the extension that the request needs.
 
     >>> try:
     ...     DurableStream(url, client=plain_server).stage_part("1", [{"row": 1}])
@@ -346,7 +345,7 @@ class NotSupportedError(MillstreamError):
 
 
 class ParseError(MillstreamError):
-    """An answer breaks the protocol, or content is not the JSON that it should be.
+    """A response breaks the protocol, or content is not valid JSON.
 
     >>> text = DurableStream.create(f"{url}/text", content_type="text/plain", body="no JSON")
     >>> try:

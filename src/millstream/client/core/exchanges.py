@@ -1,16 +1,16 @@
-"""Exchanges: one question to the server, repeated while that is safe, and what its answer means.
+"""Exchanges: one request, retried while that is safe, and the error that a refusal means.
 
-The core is written as generators ("plans") that yield effects. A driver performs an effect and
-sends back what came of it, or throws the `TransportError` that it met:
+The core is generators ("plans") that yield effects. The driver performs each effect and sends back its
+outcome, or throws the `TransportError` that it raised:
 
-    Send(endpoint, ask)   -> Answer            a whole answer
-    Open(endpoint, ask)   -> Answer            the head of an answer; `Read` gives its body
+    Send(endpoint, ask)   -> Answer            a complete response
+    Open(endpoint, ask)   -> Answer            status and headers; `Read` gives the body
     Read()                -> bytes             b"" at the end
-    Shut()                -> None              let go of what was opened
+    Shut()                -> None              close what was opened
     Sleep(seconds)        -> None
     Call(function, error) -> its result        the user's `on_error`
-    Deliver(piece)        -> None              for the user; the driver returns to its caller
-    Started()             -> None              the first good answer is here
+    Deliver(chunk)        -> None              for the user: the driver returns to its caller
+    Started()             -> None              the first successful response has arrived
 """
 
 from collections.abc import Callable, Generator
@@ -27,25 +27,25 @@ from millstream.protocol.errors import MalformedError
 
 
 class Send(msgspec.Struct, frozen=True, gc=False):
-    """Ask, and give the whole answer."""
+    """Send a request and return the complete response."""
 
     endpoint: Endpoint
     ask: Ask
 
 
 class Open(msgspec.Struct, frozen=True, gc=False):
-    """Ask, and give the head of the answer."""
+    """Send a request and return the head of its response."""
 
     endpoint: Endpoint
     ask: Ask
 
 
 class Read(msgspec.Struct, frozen=True, gc=False):
-    """Give the next bytes of what was opened."""
+    """Return the next bytes of the opened response."""
 
 
 class Shut(msgspec.Struct, frozen=True, gc=False):
-    """Let go of what was opened."""
+    """Close the opened response."""
 
 
 class Sleep(msgspec.Struct, frozen=True, gc=False):
@@ -55,20 +55,20 @@ class Sleep(msgspec.Struct, frozen=True, gc=False):
 
 
 class Call(msgspec.Struct, frozen=True, gc=False):
-    """Ask the user's function."""
+    """Call the user's function."""
 
     function: Callable[[Exception], Any]
     error: Exception
 
 
 class Started(msgspec.Struct, frozen=True, gc=False):
-    """The first good answer is here."""
+    """The first successful response has arrived."""
 
 
-class Piece(msgspec.Struct, frozen=True, gc=False):
-    """Content, and where the reader is after it.
+class ContentChunk(msgspec.Struct, frozen=True, gc=False):
+    """Content, and the reader's position after it.
 
-    Several events may come before the control event that makes them count; each is a part.
+    Several SSE data events may precede their control event; each is one part.
     """
 
     parts: tuple[bytes, ...]
@@ -79,14 +79,14 @@ class Piece(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def data(self) -> bytes:
-        """Give the content in one."""
+        """The parts as one."""
         return self.parts[0] if len(self.parts) == 1 else b"".join(self.parts)
 
 
 class Deliver(msgspec.Struct, frozen=True, gc=False):
-    """Give this to the user."""
+    """Hand a chunk to the user."""
 
-    piece: Piece
+    chunk: ContentChunk
 
 
 Effect = Send | Open | Read | Shut | Sleep | Call | Started | Deliver
@@ -95,7 +95,7 @@ Plan = Generator[Effect, Any, R]
 
 
 class Terms(msgspec.Struct, frozen=True):
-    """How to behave towards the server."""
+    """Retries and timeouts."""
 
     retry: Retry | None = DEFAULT
     timeout_s: float = 30.0
@@ -105,9 +105,9 @@ class Terms(msgspec.Struct, frozen=True):
 def exchange(
     endpoint: Endpoint, ask: Ask, terms: Terms, *, safe: bool, attempts: Attempts | None = None
 ) -> Plan[Answer]:
-    """Ask until there is an answer that more asking would not change, and give it, good or bad.
+    """Send until the response is final, and return it, whatever its status.
 
-    A request that is not `safe` is repeated only when it was provably not carried out.
+    A request that is not `safe` is retried only if it was provably not carried out.
     """
     safe = safe or (terms.retry is not None and terms.retry.doubtful_appends)
     while True:
@@ -120,7 +120,7 @@ def exchange(
             if answer.status not in retry.STATUSES:
                 return answer
             outcome = answer
-        attempts = attempts or Attempts(terms.retry, terms.chance)  # most requests need none
+        attempts = attempts or Attempts(terms.retry, terms.chance)  # rarely needed
         delay_s = delay_after(outcome, attempts, terms, safe=safe)
         if delay_s is None:
             if isinstance(outcome, errors.TransportError):
@@ -132,14 +132,14 @@ def exchange(
 def delay_after(
     outcome: Answer | errors.TransportError, attempts: Attempts, terms: Terms, *, safe: bool
 ) -> float | None:
-    """Say how long to wait before asking again, None when this outcome has to do."""
+    """Return the delay before the next attempt; None if this outcome is final."""
     if not retry.may_repeat(outcome, safe=safe):
         return None
     asked = retry.retry_after_s(outcome, terms.chance) if isinstance(outcome, Answer) else None
     return attempts.delay_s(asked)
 
 
-# -- What refusals mean --------------------------------------------------------------------------
+# -- Refusals -----------------------------------------------------------------------------------
 
 
 class _Problem(msgspec.Struct):
@@ -151,7 +151,7 @@ _problem = msgspec.json.Decoder(_Problem)
 
 
 def refusal(endpoint: Endpoint, ask: Ask, answer: Answer, terms: Terms) -> errors.MillstreamError:
-    """Name what a refusing answer says. Headers and status decide; a problem's code refines."""
+    """Return the error that a refusal means. Status and headers decide; the problem's code refines."""
     url, status, found = endpoint.url, answer.status, answer.headers
     problem = _read_problem(answer)
     code = problem.code or None
@@ -224,7 +224,7 @@ def _read_problem(answer: Answer) -> _Problem:
 
 
 def number(found: Headers, name: bytes, url: str) -> int:
-    """Read a header that must hold a whole number."""
+    """Read a header that must be an integer."""
     try:
         return headers.parse_integer(found.get(name, b""), name.decode())
     except MalformedError as error:
@@ -232,7 +232,7 @@ def number(found: Headers, name: bytes, url: str) -> int:
 
 
 def next_offset(answer: Answer, url: str) -> str:
-    """Read the offset that every answer about a stream carries."""
+    """Read the offset that every response about a stream carries."""
     offset = _text(answer.headers, headers.STREAM_NEXT_OFFSET)
     if not offset:
         raise errors.ParseError(
@@ -254,5 +254,5 @@ def _text(found: Headers, name: bytes) -> str | None:
 
 
 def flag(answer: Answer, name: bytes) -> bool:
-    """Tell whether a flag header is set."""
+    """Return whether a flag header is set."""
     return headers.is_true(answer.headers.get(name))

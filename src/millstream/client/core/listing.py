@@ -1,19 +1,14 @@
-"""Listing: which streams a server has, page by page. An extension: not every server can.
+"""Listing: which streams a server has, page by page. An extension that not every server has.
 
 docs/protocol.md, "Extensions"; rule X2.
 """
 
-from collections.abc import Iterator
-
 import msgspec
 
 from millstream.client.core import errors
-from millstream.client.core.driving import run
 from millstream.client.core.endpoints import Ask, Endpoint
 from millstream.client.core.exchanges import Plan, Terms, exchange, refusal
 from millstream.client.core.models import HeadersLike
-from millstream.client.core.retry import DEFAULT, Retry
-from millstream.client.http.sync_sockets import shared_client
 
 MAX_PAGE = 1000
 
@@ -35,13 +30,18 @@ class Listed(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Page(msgspec.Struct, frozen=True):
-    """Some streams, in the order of their names; `cursor` leads to the next ones."""
+    """Some streams, ordered by name; `cursor` is where the next page starts, None on the last page."""
 
     streams: list[Listed]
     cursor: str | None = None
 
 
 _page = msgspec.json.Decoder(Page)
+
+
+def endpoint_of(url: str, headers: HeadersLike | None) -> Endpoint:
+    """Locate the listing of the server at `url`."""
+    return Endpoint(f"{url.rstrip('/')}/__ds/streams", headers)
 
 
 def page(
@@ -53,51 +53,16 @@ def page(
     cursor: str = "",
     limit: int = MAX_PAGE,
 ) -> Plan[Page]:
-    """Ask for one page."""
+    """Request one page."""
     given = {"prefix": prefix, "glob": glob, "cursor": cursor, "limit": str(limit)}
     params = tuple((name, value) for name, value in given.items() if value)
     ask = Ask(b"GET", params=params, timeout_s=terms.timeout_s)
     answer = yield from exchange(endpoint, ask, terms, safe=True)
     if answer.status == 404:
-        raise errors.UnexpectedStatusError("This server lists no streams", url=endpoint.url, status=404)
+        raise errors.UnexpectedStatusError("This server cannot list streams", url=endpoint.url, status=404)
     if answer.status != 200:
         raise refusal(endpoint, ask, answer, terms)
     try:
         return _page.decode(answer.body)
     except msgspec.MsgspecError as error:
-        raise errors.ParseError(f"The listing is not understood ({error})", url=endpoint.url) from None
-
-
-def fetch(
-    url: str,
-    *,
-    prefix: str = "",
-    glob: str = "",
-    cursor: str = "",
-    limit: int = MAX_PAGE,
-    headers: HeadersLike | None = None,
-    timeout_s: float = 30.0,
-    retry: Retry | None = None,
-) -> Page:
-    """Get one page from the server at `url`."""
-    endpoint = Endpoint(f"{url.rstrip('/')}/__ds/streams", headers)
-    plan = page(endpoint, Terms(retry, timeout_s), prefix=prefix, glob=glob, cursor=cursor, limit=limit)
-    return run(shared_client(), plan)
-
-
-def walk(
-    url: str,
-    *,
-    prefix: str = "",
-    glob: str = "",
-    headers: HeadersLike | None = None,
-    retry: Retry | None = DEFAULT,
-) -> Iterator[Listed]:
-    """Give every stream, asking for pages as they are needed."""
-    cursor = ""
-    while True:
-        found = fetch(url, prefix=prefix, glob=glob, cursor=cursor, headers=headers, retry=retry)
-        yield from found.streams
-        if found.cursor is None:
-            return
-        cursor = found.cursor
+        raise errors.ParseError(f"The listing cannot be parsed ({error})", url=endpoint.url) from None

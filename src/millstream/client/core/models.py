@@ -1,32 +1,32 @@
-"""What the client gives to its users, and the types of what it takes."""
+"""The results that the client returns, and the types of its arguments."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Generic, Literal, TypeVar
 
 import msgspec
 
-Live = bool | Literal["long-poll", "sse"]
-"""How to go on after catching up: not at all, as is best, by long-polling, by server-sent events."""
+LiveMode = bool | Literal["long-poll", "sse"]
+"""How to continue after catching up: not (False), the best way (True), long-polling, or SSE."""
 
 Value = str | Callable[[], str | Awaitable[str]]
 HeadersLike = Mapping[str, Value] | Callable[[], Mapping[str, str] | Awaitable[Mapping[str, str]]]
-"""Headers: fixed, or computed anew for each request. Coroutine functions work in `millstream.aio`."""
+"""Headers: fixed, or computed for each request. Coroutine functions work in `millstream.aio`."""
 
 OptionalValue = Value | None
 ParamsLike = (
     Mapping[str, OptionalValue] | Callable[[], Mapping[str, str | None] | Awaitable[Mapping[str, str | None]]]
 )
-"""Query parameters, like headers; None leaves one out."""
+"""Query parameters, like headers; None omits one."""
 
 Changes = Mapping[Literal["headers", "params"], Mapping[str, Any]]
 OnError = Callable[[Exception], Changes | Awaitable[Changes | None] | None]
-"""Called with an error that would end a read: give changes to try again with, or None to give up."""
+"""Called with an error that would end a read: return changes to retry with, or None to give up."""
 
 T = TypeVar("T")
 
 
 class CloseResult(msgspec.Struct, frozen=True):
-    """A stream was closed: nothing will ever follow `final_offset`.
+    """A stream was closed: it ends at `final_offset`.
 
     >>> CloseResult(final_offset="0000000000000000_0000000000000005").final_offset[-1]
     '5'
@@ -50,15 +50,15 @@ class AppendResult(msgspec.Struct, frozen=True):
 
 
 class HeadResult(msgspec.Struct, frozen=True):
-    """What is known of a stream without reading it, and the extensions that its server has.
+    """A stream's metadata, and the extensions that its server has.
 
     >>> log.head().content_type, log.head().stream_closed
     ('application/json', False)
     >>> "parts" in log.head().extensions
     True
 
-    `retain_bytes` and `retain_seconds` are the limits of what it keeps, `earliest_offset` is where the
-    oldest that it still has begins; all are None for a stream that keeps everything.
+    `retain_bytes` and `retain_seconds` are its retention limits, `earliest_offset` is the oldest offset
+    that can be read; all are None for a stream that keeps everything.
     """
 
     content_type: str | None = None
@@ -76,10 +76,9 @@ class HeadResult(msgspec.Struct, frozen=True):
 
 
 class JsonBatch(msgspec.Struct, Generic[T], frozen=True):
-    """Messages that arrived together, and where the reader is after them.
+    """Messages that arrived together, and the reader's position after them.
 
-    `(up_to_date, stream_closed)` is never `(False, True)`: the end shows at the end. The last batch
-    may hold nothing but that news.
+    `stream_closed` implies `up_to_date`. The last batch may be empty and only report the end.
 
     >>> log.append_all([1, 2])
     AppendResult(next_offset='0000000000000000_0000000000000004', stream_closed=False, duplicate=False)
@@ -96,7 +95,7 @@ class JsonBatch(msgspec.Struct, Generic[T], frozen=True):
 
 
 class ByteChunk(msgspec.Struct, frozen=True):
-    """Bytes that arrived together, and where the reader is after them.
+    """Bytes that arrived together, and the reader's position after them.
 
     >>> chunk = next(log.stream(live=False).iter_byte_chunks())
     >>> chunk.data, chunk.offset
@@ -111,7 +110,7 @@ class ByteChunk(msgspec.Struct, frozen=True):
 
 
 class TextChunk(msgspec.Struct, frozen=True):
-    """Text that arrived together, and where the reader is after it.
+    """Text that arrived together, and the reader's position after it.
 
     >>> log.append("ä").next_offset[-1]
     '5'
@@ -127,7 +126,7 @@ class TextChunk(msgspec.Struct, frozen=True):
 
 
 class ProducerStamp(msgspec.Struct, frozen=True):
-    """What makes one append recognisable when it is repeated: a producer's id, epoch and sequence.
+    """Identifies an append, so that a repetition is recognised: a producer's id, epoch and sequence number.
 
     >>> stamp = ProducerStamp("importer", epoch=0, seq=0)
     >>> [log.append("once", producer=stamp).duplicate for _ in range(2)]

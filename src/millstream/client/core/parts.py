@@ -1,10 +1,9 @@
-"""Multipart appends, as plans: stage parts, commit them together, drop those that are not needed.
+"""Multipart appends, as plans: stage parts, commit them atomically, drop those that are not needed.
 
-A server without the extension would take a part for a plain append, so every handle asks once, with
-a HEAD, whether it has it. What may be repeated safely: everything. A part that was staged before is
-the same part; a commit that was carried out before has left its parts gone, so repeating it doubles
-nothing. Whether it was carried out is told by a producer's stamp, or by having staged all of its
-parts oneself, under ids that nobody else knows.
+A server without the extension would treat a part as a plain append, so every handle checks once, with a
+HEAD. Everything is safe to retry: staging the same part twice changes nothing, and a commit consumes its
+parts, so it cannot happen twice. Whether a commit happened is known from the producer's stamp, or
+because this client staged all of its parts under unique ids.
 
 Rule X3.
 """
@@ -23,15 +22,15 @@ from millstream.protocol import headers
 
 EXTENSION: Final = "parts"
 PART_BYTES: Final = 4 * 2**20
-"""How large a part becomes before it is staged, unless told otherwise."""
+"""The default size at which a part is staged."""
 
 _SURE_S = 23 * 3600
-"""For how long parts that were staged are certainly there: servers keep them for a day."""
+"""For how long staged parts certainly exist: servers keep them for a day."""
 _JSON = b"application/json"
 
 
 class Parts:
-    """What one handle asks about parts."""
+    """The requests about parts of one handle."""
 
     def __init__(self, endpoint: Endpoint, terms: Terms) -> None:
         self.endpoint = endpoint
@@ -39,7 +38,7 @@ class Parts:
         self._content_type: str | None = None
 
     def content_type(self) -> Plan[str]:
-        """Find out the stream's content type and, once, that the server has parts at all."""
+        """Look up the stream's content type, and check once that the server has the extension."""
         if self._content_type is None:
             found = yield from writing.head(self.endpoint, self.terms)
             if EXTENSION not in found.extensions:
@@ -55,7 +54,7 @@ class Parts:
         yield from self.stage_body(id, body, kind)
 
     def stage_body(self, id: str, body: bytes, content_type: str) -> Plan[None]:
-        """Stage a part that is written down already."""
+        """Stage a part that is already encoded."""
         ask = Ask(
             b"POST",
             {headers.CONTENT_TYPE: content_type.encode("latin-1")},
@@ -76,7 +75,7 @@ class Parts:
         closes: bool,
         sure: bool = False,
     ) -> Plan[AppendResult]:
-        """Commit parts; `sure` when they were certainly there, so that their absence means success."""
+        """Commit parts. `sure`: they certainly were staged, so on a retry their absence means success."""
         yield from self.content_type()
         body = bodies.to_json({"parts": list(ids)})
         plain = writing.append_ask(body, self.terms, _JSON, seq=seq, stamp=stamp, closes=closes)
@@ -95,7 +94,7 @@ class Parts:
         raise problem
 
     def drop(self, id: str) -> Plan[None]:
-        """Drop a part; one that is not there is as good as dropped."""
+        """Drop a part; a missing one is not an error."""
         yield from self.content_type()
         ask = Ask(b"DELETE", params=(("part", id),), timeout_s=self.terms.timeout_s)
         answer = yield from exchange(self.endpoint, ask, self.terms, safe=True)
@@ -104,7 +103,7 @@ class Parts:
 
 
 class Draft:
-    """A multipart append that is being written: messages that are buffered, and parts that are staged."""
+    """A multipart append in progress: buffered messages and staged parts."""
 
     def __init__(self, parts: Parts, part_bytes: int) -> None:
         if part_bytes < 1:
@@ -119,7 +118,7 @@ class Draft:
         self.is_over = False
 
     def write(self, data: Any) -> Plan[None]:
-        """Take a message; when there are enough of them, stage a part."""
+        """Add a message; stage a part when it is full."""
         self._check_open()
         kind = yield from self._parts.content_type()
         message = bodies.message(data, as_json=bodies.is_json(kind))
@@ -132,7 +131,7 @@ class Draft:
     def commit(
         self, *, seq: str | None, stamp: ProducerStamp | None, closes: bool
     ) -> Plan[AppendResult | None]:
-        """Append everything at once; nothing when there is nothing to do."""
+        """Commit everything; None if there is nothing to do."""
         self._check_open()
         if self._messages:
             kind = yield from self._parts.content_type()
@@ -149,7 +148,7 @@ class Draft:
         return result
 
     def abort(self) -> Plan[None]:
-        """Drop what was staged, as far as the server can be reached; what is left expires by itself."""
+        """Drop staged parts if the server is reachable; otherwise they expire."""
         if not self.is_over:
             self.is_over = True
             yield from self._drop_all()

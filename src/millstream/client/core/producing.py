@@ -1,17 +1,17 @@
-"""Producing: appends that are stored exactly once, in order, however often they must be sent.
+"""Producing: appends that are stored exactly once and in order, however often they are sent.
 
-Messages gather in a batch; a batch becomes one request with the producer's id, epoch and a
-sequence number of its own. Several may be on their way at once, and arrive in any order:
+Messages are collected into batches; a batch is one request with the producer's id, epoch and its own
+sequence number. Several may be in flight at once, and arrive in any order:
 
     open --full, late or flushed--> sealed --slot free--> in flight --200, 204--> stored
                                       ^                       |
-                                      |<-- its forerunner was stored -- parked <-- 409 gap
+                                      |<-- its predecessor was stored -- parked <-- 409 gap
                                       `<-- renumbered in a new epoch -- fenced <-- 403 (auto_claim)
 
-Anything else is a failure: the producer stops, because what follows a hole must not be stored.
-The number 0 of an epoch travels alone: it opens the epoch, and nothing may overtake it.
+Anything else is a failure: the producer stops, because nothing may be stored after a gap. Number 0 of an
+epoch is sent alone: it opens the epoch, and nothing may overtake it.
 
-This class decides; `pumping` sends. It keeps no clock and no lock.
+`ProducerCore` decides, `pumping` sends. It has no clock and no lock.
 
 PROTOCOL.md 5.2.1; rules R2, R3, R5.
 """
@@ -26,7 +26,7 @@ from millstream.protocol.headers import MAX_SAFE_INTEGER
 
 MAX_BATCH_BYTES: Final = 1024 * 1024
 BACKLOG_BATCHES: Final = 16
-"""How many full batches may wait before `append` does."""
+"""How many full batches may be waiting before `append` blocks."""
 
 
 class Batch:
@@ -39,11 +39,11 @@ class Batch:
         self.size = 0
         self.seq = -1
         self.closes = closes
-        self.follows_stored = False  # whether its forerunner was stored when it was sent
+        self.follows_stored = False  # whether its predecessor was stored when it was sent
 
 
 class ProducerCore:
-    """What a producer holds, and what it should do next."""
+    """The state of a producer, and what to do next."""
 
     def __init__(
         self,
@@ -77,45 +77,45 @@ class ProducerCore:
         self._closing: Batch | None = None
         self._backlog_bytes = 0
 
-    # -- What is there ---------------------------------------------------------------------------
+    # -- State -----------------------------------------------------------------------------------
 
     @property
     def pending_count(self) -> int:
-        """Count the messages that are not on their way."""
+        """Count the messages that are not sent yet."""
         waiting = sum(len(batch.messages) for batch in (*self._sealed, *self._parked.values()))
         return waiting + (len(self._open.messages) if self._open is not None else 0)
 
     @property
     def in_flight_count(self) -> int:
-        """Count the batches that are on their way."""
+        """Count the batches in flight."""
         return len(self._in_flight)
 
     @property
     def is_settled(self) -> bool:
-        """Tell whether everything is stored, or nothing more will be."""
+        """Whether everything is stored, or the producer has failed."""
         if self.failure is not None:
             return not self._in_flight
         return self._open is None and not self._sealed and not self._in_flight and not self._parked
 
     @property
     def is_full(self) -> bool:
-        """Tell whether more is waiting than is good."""
+        """Whether the backlog is full."""
         return self._backlog_bytes > BACKLOG_BATCHES * self._max_batch_bytes
 
     @property
     def due_at(self) -> float | None:
-        """Say when the open batch has lingered enough."""
+        """When the open batch is due."""
         return self._open_since + self.linger_s if self._open is not None else None
 
     def closed(self) -> CloseResult:
-        """Give what closing the stream gave."""
+        """Return the result of closing the stream."""
         assert self.close_result is not None
         return self.close_result
 
     # -- What the user does ------------------------------------------------------------------------
 
     def add(self, message: bytes, now: float) -> bool:
-        """Take a message; true when there is something new to do: a timer to set, a batch to send."""
+        """Add a message; true if there is something to do: a timer to set, a batch to send."""
         batch = self._open
         size = len(message) + 1
         news = False
@@ -132,13 +132,13 @@ class ProducerCore:
         return news
 
     def seal(self) -> None:
-        """End the open batch: it goes as soon as it can."""
+        """End the open batch, so that it is sent as soon as possible."""
         if self._open is not None:
             self._sealed.append(self._open)
             self._open = None
 
     def begin_close(self, final: bytes | None) -> None:
-        """Let a closing append follow everything else; once begun, it is the same one when repeated."""
+        """Queue the closing append after everything else. If repeated, the first one is sent again."""
         self.seal()
         if self._closing is None:
             self._closing = Batch(closes=True)
@@ -150,7 +150,7 @@ class ProducerCore:
             self._sealed.append(self._closing)
 
     def restart(self) -> None:
-        """Begin a new epoch. What a failed one could not store is given up."""
+        """Begin a new epoch, and drop what the failed one did not store."""
         self._open = None
         self._sealed.clear()
         self._parked.clear()
@@ -163,16 +163,16 @@ class ProducerCore:
     # -- What is sent, and what comes back -----------------------------------------------------------
 
     def ready(self) -> Iterator[Batch]:
-        """Give the batches that go now, numbered."""
+        """Number and yield the batches to send now."""
         while self._sealed and self.failure is None and self._claim is None:
             if len(self._in_flight) >= (self._max_in_flight if self._epoch_open else 1):
                 return
             batch = self._sealed[0]
-            forerunner = (self.next_seq if batch.seq < 0 else batch.seq) - 1
-            if self._parked and self._is_outstanding(forerunner):
-                return  # it would only be refused
+            predecessor = (self.next_seq if batch.seq < 0 else batch.seq) - 1
+            if self._parked and self._is_outstanding(predecessor):
+                return  # it would be refused
             if batch.closes and self._in_flight:
-                return  # a repeated append must not find the stream closed
+                return  # a retried append must not find the stream closed
             self._sealed.popleft()
             if batch.seq < 0:
                 batch.seq = self.next_seq
@@ -182,11 +182,11 @@ class ProducerCore:
             yield batch
 
     def stamp(self, batch: Batch) -> ProducerStamp:
-        """Give what makes a batch recognisable."""
+        """Return the stamp that identifies a batch."""
         return ProducerStamp(self.id, self.epoch, batch.seq)
 
     def stored(self, batch: Batch, result: AppendResult) -> None:
-        """Take the news that a batch is in the stream."""
+        """Record that a batch is stored."""
         del self._in_flight[batch.seq]
         self._backlog_bytes -= batch.size
         self._epoch_open = True
@@ -201,7 +201,7 @@ class ProducerCore:
         self._finish_claim()
 
     def refused(self, batch: Batch, error: errors.MillstreamError) -> errors.MillstreamError | None:
-        """Take the news that a batch is not in the stream; give the failure that this is, if it is one."""
+        """Record that a batch was refused; return the failure if this is the first."""
         del self._in_flight[batch.seq]
         if (
             isinstance(error, errors.StaleEpochError)
@@ -225,13 +225,13 @@ class ProducerCore:
 
     def _is_outstanding(self, seq: int) -> bool:
         if seq < 0:
-            return False  # nothing comes before the first
+            return False  # the first has no predecessor
         return (
             seq in self._in_flight or seq in self._parked or any(batch.seq == seq for batch in self._sealed)
         )
 
     def _finish_claim(self) -> None:
-        """Renumber what is not stored, once nothing of the old epoch is on its way."""
+        """Renumber what is not stored, once nothing of the old epoch is in flight."""
         if self._claim is None or self._in_flight:
             return
         numbered = [batch for batch in self._sealed if batch.seq >= 0]
@@ -251,7 +251,7 @@ class ProducerCore:
 
 
 def body_of(batch: Batch, *, as_json: bool) -> bytes:
-    """Write a batch as a request body."""
+    """Encode a batch as a request body."""
     return bodies.join(batch.messages, as_json=as_json) if batch.messages else b""
 
 

@@ -1,15 +1,15 @@
-"""Reading: from answers to pieces, whatever the way they come.
+"""Reading: from responses to chunks, by catch-up, long-poll or SSE.
 
     catch-up ----------> up to date --live=False--> done
         |                    |
-        | closed             +--long-poll--> more pieces --closed--> done
-        v                    `--SSE--------> more pieces --closed--> done
+        | closed             +--long-poll--> more chunks --closed--> done
+        v                    `--SSE--------> more chunks --closed--> done
       done                          |
-                                    `-- dies young three times --> long-poll
+                                    `-- ends early three times --> long-poll
 
-A reader is always at an offset that the server gave. Whatever breaks, it goes on from there, so
-nothing is read twice and nothing is missed. Content that came by SSE counts when its control
-event has come. EOF ends the reading without another request.
+A reader is always at an offset that the server returned. After any failure it resumes there, so nothing
+is read twice or missed. Content received by SSE is delivered when its control event has arrived. EOF
+ends the read without another request.
 
 PROTOCOL.md 5.6 to 5.8, 10.1; rules L2, L3, L5.
 """
@@ -21,9 +21,9 @@ from millstream.client.core import errors, retry
 from millstream.client.core.endpoints import Ask, Endpoint
 from millstream.client.core.exchanges import (
     Call,
+    ContentChunk,
     Deliver,
     Open,
-    Piece,
     Plan,
     Read,
     Shut,
@@ -37,7 +37,7 @@ from millstream.client.core.exchanges import (
     refusal,
     text,
 )
-from millstream.client.core.models import Live, OnError
+from millstream.client.core.models import LiveMode, OnError
 from millstream.client.core.retry import Attempts
 from millstream.client.core.transport import Answer, Headers
 from millstream.protocol import headers, sse
@@ -45,7 +45,7 @@ from millstream.protocol.content import Kind, kind_of
 from millstream.protocol.errors import MalformedError
 
 LIVE_TIMEOUT_S: Final = 90.0
-"""How long a live connection may be silent: long-polls last 30 s and SSE connections 60 s."""
+"""How long a live connection may stay silent: long-polls last 30 s and SSE connections 60 s."""
 
 YOUNG_S: Final = 1.0
 MAX_YOUNG_DEATHS: Final = 3
@@ -55,17 +55,17 @@ _KEPT_BYTES = 1024 * 1024
 
 
 class Memory:
-    """Catch-up answers that may be asked for again, so that `If-None-Match` can save sending them."""
+    """Catch-up responses that may be requested again, so that `If-None-Match` can save the transfer."""
 
     def __init__(self) -> None:
         self._answers: OrderedDict[str, Answer] = OrderedDict()
 
     def recall(self, offset: str) -> Answer | None:
-        """Give the last answer to a read from this offset."""
+        """Return the last response to a read from this offset."""
         return self._answers.get(offset)
 
     def keep(self, offset: str, answer: Answer) -> None:
-        """Remember an answer, if it is small and can be asked for by its tag."""
+        """Keep a response if it is small and has an ETag."""
         if b"etag" in answer.headers and len(answer.body) <= _KEPT_BYTES:
             self._answers[offset] = answer
             self._answers.move_to_end(offset)
@@ -74,7 +74,7 @@ class Memory:
 
 
 class Reader:
-    """One reading of a stream: where it is, and what it does next."""
+    """One read of a stream: its position, and what to do next."""
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class Reader:
         terms: Terms,
         *,
         offset: str = "-1",
-        live: Live = True,
+        live: LiveMode = True,
         cursor: str | None = None,
         content_type: str | None = None,
         on_error: OnError | None = None,
@@ -91,7 +91,7 @@ class Reader:
         if live not in (True, False, "long-poll", "sse"):
             raise ValueError(f'live is True, False, "long-poll" or "sse", not {live!r}')
         if not offset:
-            raise ValueError("an offset is not empty; the stream's beginning is -1")
+            raise ValueError("an offset must not be empty; -1 is the stream's beginning")
         self.live = live
         self.start_offset = self.offset = offset
         self.cursor = cursor
@@ -106,15 +106,15 @@ class Reader:
         self._memory = memory
         self._by_sse = live == "sse"
         self._young_deaths = 0
-        self._told: tuple[bool, bool] | None = None
+        self._reported: tuple[bool, bool] | None = None
 
     @property
     def is_json(self) -> bool:
-        """Tell whether the stream is known to hold JSON messages."""
+        """Return whether the stream is known to hold JSON messages."""
         return self.content_type is not None and kind_of(self.content_type.encode("latin-1")) is Kind.JSON
 
     def plan(self) -> Plan[None]:
-        """Read to the end: of what there is, or of the stream."""
+        """Read to the tail, or with `live` to the end of the stream."""
         while True:
             try:
                 yield from self._read()
@@ -151,7 +151,7 @@ class Reader:
         is_empty = not answer.body or (answer.body == b"[]" and self.is_json)
         offset = next_offset(answer, self._endpoint.url)
         closed = flag(answer, headers.STREAM_CLOSED)
-        # A server that gives nothing and does not move is at its end, whether it says so or not.
+        # An empty response at the same offset is the tail, whether the server says so or not.
         stuck = offset == self.offset and is_empty
         up_to_date = closed or stuck or flag(answer, headers.STREAM_UP_TO_DATE)
         parts = () if is_empty else (answer.body,)
@@ -195,7 +195,7 @@ class Reader:
             if lived_s >= YOUNG_S:
                 self._young_deaths = 0
                 if isinstance(outcome, Answer) and outcome.status == 200:
-                    continue  # servers end these connections now and then; that is no failure
+                    continue  # servers end these connections regularly; that is not a failure
             elif not isinstance(outcome, Answer) or outcome.status == 200:
                 self._young_deaths += 1
                 if self._young_deaths >= MAX_YOUNG_DEATHS:
@@ -221,7 +221,7 @@ class Reader:
 
     def _events(self, answer: Answer) -> Plan[None]:
         if not answer.headers.get(headers.CONTENT_TYPE, b"").lower().startswith(b"text/event-stream"):
-            self._by_sse = False  # somebody between us and the server does not let them through
+            self._by_sse = False  # a proxy in between seems to buffer or cut event streams
             return
         yield from self._begin(answer)
         is_base64 = answer.headers.get(headers.STREAM_SSE_DATA_ENCODING, b"").lower() == b"base64"
@@ -259,11 +259,11 @@ class Reader:
     def _move(
         self, parts: tuple[bytes, ...], offset: str, cursor: str | None, up_to_date: bool, stream_closed: bool
     ) -> Plan[None]:
-        """Go to where the server says; tell the user when there is content or news."""
+        """Move to the server's offset; deliver content and changes of state."""
         self.offset = offset
         self.cursor = cursor or self.cursor
         self.up_to_date = up_to_date
         self.stream_closed = stream_closed
-        if parts or self._told != (up_to_date, stream_closed):
-            self._told = (up_to_date, stream_closed)
-            yield Deliver(Piece(parts, offset, up_to_date, self.cursor, stream_closed))
+        if parts or self._reported != (up_to_date, stream_closed):
+            self._reported = (up_to_date, stream_closed)
+            yield Deliver(ContentChunk(parts, offset, up_to_date, self.cursor, stream_closed))

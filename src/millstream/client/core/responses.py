@@ -1,6 +1,6 @@
-"""Responses: what both shells' `StreamResponse` have in common.
+"""Responses: what both shells' `StreamResponse` share.
 
-A response is read once, in one way. Its position moves when a piece reaches the user.
+A response is read once, by one method. Its position moves when a chunk reaches the user.
 """
 
 from collections.abc import Callable, Iterator
@@ -8,15 +8,15 @@ from typing import Any, TypeVar
 
 from millstream.client.core import bodies
 from millstream.client.core.errors import AlreadyConsumedError
-from millstream.client.core.exchanges import Piece
-from millstream.client.core.models import ByteChunk, JsonBatch, Live, TextChunk
+from millstream.client.core.exchanges import ContentChunk
+from millstream.client.core.models import ByteChunk, JsonBatch, LiveMode, TextChunk
 from millstream.client.core.reading import Reader
 
 M = TypeVar("M")
 
 
 class ResponseView:
-    """Where a reading is, and what the server said last."""
+    """The position of a read, and the last response's metadata."""
 
     def __init__(self, url: str, reader: Reader) -> None:
         self.url = url
@@ -29,13 +29,13 @@ class ResponseView:
         return self._reader.content_type
 
     @property
-    def live(self) -> Live:
-        """How this response goes on after catching up."""
+    def live(self) -> LiveMode:
+        """How this response continues after catching up."""
         return self._reader.live
 
     @property
     def start_offset(self) -> str:
-        """Where the reading began."""
+        """Where the read began."""
         return self._reader.start_offset
 
     @property
@@ -45,29 +45,29 @@ class ResponseView:
 
     @property
     def cursor(self) -> str | None:
-        """What to echo to a cache between here and the server; the client does it by itself."""
+        """The cursor for caches in between; the client echoes it by itself."""
         return self._reader.cursor
 
     @property
     def up_to_date(self) -> bool:
-        """Whether everything that the stream held was delivered."""
+        """Whether everything in the stream was delivered."""
         return self._reader.up_to_date
 
     @property
     def stream_closed(self) -> bool:
-        """Whether the end was reached: everything was delivered and nothing will follow."""
+        """Whether the end was reached: everything was delivered and nothing can follow."""
         return self._reader.stream_closed
 
     @property
     def headers(self) -> dict[str, str]:
-        """The headers of the last answer, names in lower case."""
+        """The headers of the last HTTP response, with lower-case names."""
         return {
             name.decode("latin-1"): value.decode("latin-1") for name, value in self._reader.headers.items()
         }
 
     @property
     def status(self) -> int:
-        """The status of the last answer."""
+        """The status of the last HTTP response."""
         return self._reader.status
 
     def _consume(self, method: str) -> None:
@@ -77,29 +77,29 @@ class ResponseView:
             )
         self._consumed_by = method
 
-    def _json_batch(self, piece: Piece) -> JsonBatch[Any]:
-        parts = [bodies.from_json(part, self.url) for part in piece.parts]
+    def _json_batch(self, chunk: ContentChunk) -> JsonBatch[Any]:
+        parts = [bodies.from_json(part, self.url) for part in chunk.parts]
         items = parts[0] if len(parts) == 1 else [item for part in parts for item in part]
-        return JsonBatch(items, piece.offset, piece.up_to_date, piece.cursor, piece.stream_closed)
+        return JsonBatch(items, chunk.offset, chunk.up_to_date, chunk.cursor, chunk.stream_closed)
 
 
-def byte_chunk(piece: Piece) -> ByteChunk:
-    """Show a piece as bytes."""
-    return ByteChunk(piece.data, piece.offset, piece.up_to_date, piece.cursor, piece.stream_closed)
+def byte_chunk(chunk: ContentChunk) -> ByteChunk:
+    """Convert a chunk to bytes."""
+    return ByteChunk(chunk.data, chunk.offset, chunk.up_to_date, chunk.cursor, chunk.stream_closed)
 
 
-def text_chunks() -> Callable[[Piece], TextChunk]:
-    """Show pieces as text; a character that is cut by a piece's end comes with the next."""
+def text_chunks() -> Callable[[ContentChunk], TextChunk]:
+    """Make a converter of chunks to text; a character split between chunks comes with the second."""
     decoder = bodies.TextDecoder()
 
-    def show(piece: Piece) -> TextChunk:
-        text = decoder.feed(piece.data, final=piece.stream_closed)
-        return TextChunk(text, piece.offset, piece.up_to_date, piece.cursor, piece.stream_closed)
+    def show(chunk: ContentChunk) -> TextChunk:
+        text = decoder.feed(chunk.data, final=chunk.stream_closed)
+        return TextChunk(text, chunk.offset, chunk.up_to_date, chunk.cursor, chunk.stream_closed)
 
     return show
 
 
 def flatten(batches: Iterator[JsonBatch[M]]) -> Iterator[M]:
-    """Give the messages of batches one by one."""
+    """Iterate over the messages of batches."""
     for batch in batches:
         yield from batch.items

@@ -1,8 +1,8 @@
-"""Retries: whether to try again, and after how long.
+"""Retries: whether to retry, and after how long.
 
-The wait doubles, with full jitter, so that clients which failed together do not come back
-together. A server that names a time (`Retry-After`) is given that time. All waiting for one
-request together stays below a total, and a wait that would pass it is not begun.
+Exponential backoff with full jitter, so that clients which failed together do not retry together. A
+`Retry-After` is obeyed. The delays of one request are limited in total; a delay that would exceed the
+limit is not begun.
 """
 
 import random
@@ -18,20 +18,19 @@ from millstream.client.core.errors import TransportError
 from millstream.client.core.transport import Answer
 
 STATUSES: Final = frozenset((429, 500, 502, 503, 504))
-"""Answers that may be different next time."""
+"""Statuses that may be different next time."""
 
 REFUSED: Final = 429
-"""The one of them that says that nothing was done."""
+"""The one that says that nothing was done."""
 
 _MAX_DOUBLINGS = 32
 
 
 class Retry(msgspec.Struct, frozen=True, kw_only=True):
-    """How patiently to repeat a request that failed for a passing reason.
+    """How to retry a request after a transient failure.
 
-    Reads, HEAD, PUT, DELETE, closing and producers' appends are repeated. A plain append is only
-    repeated when it provably did not happen; `doubtful_appends` repeats it always, at the risk of
-    storing it twice.
+    Reads, HEAD, PUT, DELETE, closing and producers' appends are retried. A plain append is retried only if
+    it was provably not stored; `doubtful_appends` retries it always, at the risk of storing it twice.
 
     >>> DurableStream(url, retry=Retry(max_total_s=5)).head().stream_closed
     False
@@ -59,7 +58,7 @@ REAL: Final = Chance()
 
 
 class Attempts:
-    """One request's failures so far, and what they allow."""
+    """The failures of one request so far."""
 
     def __init__(self, retry: Retry | None, chance: Chance = REAL) -> None:
         self._retry = retry
@@ -68,7 +67,7 @@ class Attempts:
         self.failures = 0
 
     def delay_s(self, retry_after_s: float | None = None) -> float | None:
-        """Count a failure; say how long to wait before the next attempt, None to give up."""
+        """Count a failure; return the delay before the next attempt, None to give up."""
         self.failures += 1
         retry = self._retry
         if retry is None or (retry.max_attempts is not None and self.failures >= retry.max_attempts):
@@ -76,13 +75,13 @@ class Attempts:
         doublings = min(self.failures - 1, _MAX_DOUBLINGS)
         delay_s = self._chance.random() * min(retry.max_delay_s, retry.initial_delay_s * 2**doublings)
         if retry_after_s is not None:
-            delay_s += retry_after_s  # never earlier than asked, and not all at the same moment
+            delay_s += retry_after_s  # never earlier than asked, and spread out
         left_s = self._started + retry.max_total_s - self._chance.clock()
         return delay_s if delay_s <= left_s else None
 
 
 def retry_after_s(answer: Answer, chance: Chance = REAL) -> float | None:
-    """Read `Retry-After`: seconds, or a date; None when it is absent or unreadable."""
+    """Read `Retry-After`: seconds or a date; None if it is absent or malformed."""
     text = answer.headers.get(b"retry-after", b"").decode("latin-1").strip()
     if text.isdecimal():
         return float(text)
@@ -95,10 +94,10 @@ def retry_after_s(answer: Answer, chance: Chance = REAL) -> float | None:
 
 
 def may_repeat(outcome: Answer | TransportError, *, safe: bool) -> bool:
-    """Tell whether a request that ended so may be sent again.
+    """Return whether a request with this outcome may be sent again.
 
-    `safe` requests may always be. The others, plain appends, only when they were not carried out:
-    they never left, or the server refused them for their number.
+    `safe` requests always may. Others, plain appends, only if they were not carried out: they were never
+    sent, or the server refused them because of a rate limit (429).
     """
     if isinstance(outcome, TransportError):
         return (safe or outcome.unsent) and outcome.code != "UNTRUSTED"

@@ -1,11 +1,11 @@
-"""The seam to HTTP: what the client needs of it, and nothing more.
+"""The interface of a transport: what the client needs of HTTP.
 
-A transport sends one request and gives its answer, whole (`send`) or as it comes (`open`). It
-never repeats a request on its own: whether that is safe is the core's question. Every failure is
-a `TransportError`, whose `unsent` is true only when no byte of the request can have arrived.
+A transport sends one request and returns its response, complete (`send`) or as a stream (`open`). It
+never retries: the core decides whether that is safe. Every failure is a `TransportError`, whose
+`unsent` is true only if no byte of the request can have reached the server.
 
-A `Scope` lets somebody else end what a transport is doing: cancelling it breaks the connection
-that it holds, which wakes the thread or task that waits there.
+Cancelling a `CancelScope` aborts the connection in use, which wakes the thread or task that waits on
+it.
 """
 
 import ssl
@@ -23,7 +23,7 @@ Headers = dict[bytes, bytes]
 
 
 class Request(msgspec.Struct, frozen=True, gc=False):
-    """One HTTP request, complete. `timeout_s` is how long the server may be silent."""
+    """One HTTP request, complete. `timeout_s` limits how long the server may stay silent."""
 
     method: bytes
     url: str
@@ -33,7 +33,7 @@ class Request(msgspec.Struct, frozen=True, gc=False):
 
 
 class Answer(msgspec.Struct, frozen=True, gc=False):
-    """One HTTP response; the body of an opened one is empty here and read from its download."""
+    """One HTTP response. After `open` the body is empty here, and read from the `Download`."""
 
     status: int
     headers: Headers
@@ -41,7 +41,7 @@ class Answer(msgspec.Struct, frozen=True, gc=False):
 
 
 class Origin(msgspec.Struct, frozen=True):
-    """Where connections lead to."""
+    """Host, port and scheme of a connection."""
 
     host: str
     port: int
@@ -49,7 +49,7 @@ class Origin(msgspec.Struct, frozen=True):
 
 
 def not_connected(request: Request, origin: Origin, error: OSError) -> TransportError:
-    """Tell that there is no connection, so nothing can have been sent."""
+    """Make the error for a failed connect: nothing was sent."""
     code = None
     if isinstance(error, TimeoutError):
         code = "TIMEOUT"
@@ -60,27 +60,27 @@ def not_connected(request: Request, origin: Origin, error: OSError) -> Transport
 
 
 def broken(request: Request, error: Exception) -> TransportError:
-    """Tell that a connection broke or fell silent, so nobody knows what was done."""
+    """Make the error for a broken or silent connection: the request may have been carried out."""
     if isinstance(error, TimeoutError | BlockingIOError):  # the latter from the kernel's own timeouts
         return TransportError(f"No answer in {request.timeout_s:g} s", url=request.url, code="TIMEOUT")
     return TransportError(f"The connection broke ({error})", url=request.url)
 
 
-class Scope:
-    """What can be cancelled from outside: at most one connection at a time."""
+class CancelScope:
+    """Cancels one operation from outside. It uses at most one connection at a time."""
 
     def __init__(self) -> None:
         self.cancelled = threading.Event()
         self._abort: Callable[[], None] | None = None
 
     def holds(self, abort: Callable[[], None] | None) -> None:
-        """Say how the current connection is broken, or that there is none now."""
+        """Set how to abort the current connection; None if there is none."""
         self._abort = abort
         if abort is not None and self.cancelled.is_set():
             abort()
 
     def cancel(self) -> None:
-        """End what is going on, and everything that would follow."""
+        """Abort the current connection, and refuse later ones."""
         self.cancelled.set()
         abort = self._abort
         if abort is not None:
@@ -88,68 +88,68 @@ class Scope:
 
 
 class Download(Protocol):
-    """An answer whose body arrives piece by piece."""
+    """A response whose body is read as it arrives."""
 
     @property
     def answer(self) -> Answer:
-        """Give the answer's status and headers."""
+        """The status and headers."""
         ...
 
     def read(self) -> bytes:
-        """Give the next bytes of the body, none at its end."""
+        """Return the next bytes of the body; b"" at its end."""
         ...
 
     def close(self) -> None:
-        """Let go of the connection, wherever the body is."""
+        """Release the connection, even if the body is incomplete."""
         ...
 
 
 class Transport(Protocol):
     """HTTP for the sync shell. Safe to share between threads."""
 
-    def send(self, request: Request, scope: Scope | None = None) -> Answer:
-        """Send a request and give its whole answer."""
+    def send(self, request: Request, scope: CancelScope | None = None) -> Answer:
+        """Send a request and return the complete response."""
         ...
 
-    def open(self, request: Request, scope: Scope | None = None) -> Download:
-        """Send a request and give its answer once the headers are here."""
+    def open(self, request: Request, scope: CancelScope | None = None) -> Download:
+        """Send a request and return when the response's headers have arrived."""
         ...
 
 
 class AsyncDownload(Protocol):
-    """An answer whose body arrives piece by piece."""
+    """A response whose body is read as it arrives."""
 
     @property
     def answer(self) -> Answer:
-        """Give the answer's status and headers."""
+        """The status and headers."""
         ...
 
     async def read(self) -> bytes:
-        """Give the next bytes of the body, none at its end."""
+        """Return the next bytes of the body; b"" at its end."""
         ...
 
     def close(self) -> None:
-        """Let go of the connection, wherever the body is."""
+        """Release the connection, even if the body is incomplete."""
         ...
 
 
 class AsyncTransport(Protocol):
     """HTTP for the async shell."""
 
-    async def send(self, request: Request, scope: Scope | None = None) -> Answer:
-        """Send a request and give its whole answer."""
+    async def send(self, request: Request, scope: CancelScope | None = None) -> Answer:
+        """Send a request and return the complete response."""
         ...
 
-    async def open(self, request: Request, scope: Scope | None = None) -> AsyncDownload:
-        """Send a request and give its answer once the headers are here."""
+    async def open(self, request: Request, scope: CancelScope | None = None) -> AsyncDownload:
+        """Send a request and return when the response's headers have arrived."""
         ...
 
 
 class Closing:
-    """A context manager for what has a `close`."""
+    """Makes a class with `close` a context manager."""
 
     def close(self) -> None:
-        """Let go of everything that is held."""
+        """Release all resources."""
         raise NotImplementedError
 
     def __enter__(self) -> Self:

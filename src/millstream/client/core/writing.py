@@ -1,7 +1,7 @@
 """Writing: create, append, close, fork, describe and delete, as plans.
 
-Each function asks one thing and gives what the answer means, or raises the refusal that it is.
-What may be repeated safely: everything but an append without a producer's stamp.
+Each plan sends one request and returns its result, or raises the error that the refusal means.
+Everything is safe to retry except an append without a producer's stamp.
 
 PROTOCOL.md 4.1, 4.2, 5.1 to 5.5.
 """
@@ -36,7 +36,7 @@ def create(
     fork_offset: str | None = None,
     fork_sub_offset: int | None = None,
 ) -> Plan[HeadResult]:
-    """Create a stream, or find it there with the same configuration."""
+    """Create a stream, or find an equal one."""
     fields: Headers = {}
     if content_type is not None:
         fields[headers.CONTENT_TYPE] = content_type.encode("latin-1")
@@ -74,7 +74,7 @@ def create(
 
 
 def head(endpoint: Endpoint, terms: Terms) -> Plan[HeadResult]:
-    """Describe a stream without reading it."""
+    """Return a stream's metadata."""
     ask = Ask(b"HEAD", timeout_s=terms.timeout_s)
     answer = yield from exchange(endpoint, ask, terms, safe=True)
     if answer.status != 200:
@@ -104,7 +104,7 @@ def _extensions(answer: Answer) -> tuple[str, ...]:
 
 
 def delete(endpoint: Endpoint, terms: Terms) -> Plan[None]:
-    """Delete a stream. A repeated request that finds nothing has done its work before."""
+    """Delete a stream. If a retry finds nothing, the first attempt deleted it."""
     ask = Ask(b"DELETE", timeout_s=terms.timeout_s)
     attempts = Attempts(terms.retry, terms.chance)
     answer = yield from exchange(endpoint, ask, terms, safe=True, attempts=attempts)
@@ -122,7 +122,7 @@ def append_ask(
     stamp: ProducerStamp | None = None,
     closes: bool = False,
 ) -> Ask:
-    """Write down an append, one that closes the stream if it should."""
+    """Make the request of an append; with `closes` it closes the stream."""
     fields: Headers = {headers.CONTENT_TYPE: content_type} if body else {}
     if seq is not None:
         fields[headers.STREAM_SEQ] = seq.encode("latin-1")
@@ -136,18 +136,18 @@ def append_ask(
 
 
 def append(endpoint: Endpoint, terms: Terms, ask: Ask) -> Plan[AppendResult]:
-    """Append; safe to repeat only with a producer's stamp."""
+    """Append; safe to retry only with a producer's stamp."""
     stamped = headers.PRODUCER_ID in ask.headers
     answer = yield from exchange(endpoint, ask, terms, safe=stamped)
     if stamped and answer.status == 204 and headers.STREAM_NEXT_OFFSET not in answer.headers:
-        # The reference server does not say where a stream ends when an append is a duplicate.
+        # The reference server does not return the tail when an append is a duplicate.
         found = yield from head(endpoint, terms)
         return AppendResult(found.offset or "", found.stream_closed, duplicate=True)
     return appended(endpoint, terms, ask, answer)
 
 
 def appended(endpoint: Endpoint, terms: Terms, ask: Ask, answer: Answer) -> AppendResult:
-    """Say what the answer to an append means."""
+    """Interpret the response to an append."""
     if answer.status not in (200, 204):
         raise refusal(endpoint, ask, answer, terms)
     return AppendResult(
@@ -158,7 +158,7 @@ def appended(endpoint: Endpoint, terms: Terms, ask: Ask, answer: Answer) -> Appe
 
 
 def close(endpoint: Endpoint, terms: Terms, body: bytes, content_type: bytes) -> Plan[CloseResult]:
-    """Close a stream; with a last message this is an append, and as doubtful to repeat as one."""
+    """Close a stream. With a last message this is an append, and not safe to retry."""
     ask = append_ask(body, terms, content_type, closes=True)
     answer = yield from exchange(endpoint, ask, terms, safe=not body)
     result = appended(endpoint, terms, ask, answer)
@@ -168,13 +168,13 @@ def close(endpoint: Endpoint, terms: Terms, body: bytes, content_type: bytes) ->
 
 
 def content_type_of(endpoint: Endpoint, terms: Terms) -> Plan[str]:
-    """Find out a stream's content type."""
+    """Look up a stream's content type."""
     found = yield from head(endpoint, terms)
     return found.content_type or DEFAULT_TYPE.decode()
 
 
 def fork_url(source: str, target: str) -> str:
-    """Give the URL of a fork: an absolute one as it is, a path on the source's server."""
+    """Return the URL of a fork: a URL as it is, a path on the source's server."""
     parts = urlsplit(target)
     if parts.scheme:
         return target

@@ -1,7 +1,7 @@
 """HTTP over asyncio: the transport of the async shell.
 
-Each event loop has its own connections. They are closed with it: an asynchronous generator waits
-for the loop's end, because that is what `asyncio.run` winds up before it closes the loop.
+Each event loop has its own connections, which are closed with it. An asynchronous generator does that,
+because `asyncio.run` finalizes those before it closes the loop.
 """
 
 import asyncio
@@ -12,16 +12,16 @@ import weakref
 from collections.abc import AsyncGenerator
 from typing import Final
 
-from millstream.client.core.transport import Answer, Origin, Request, Scope, broken, not_connected
+from millstream.client.core.transport import Answer, CancelScope, Origin, Request, broken, not_connected
 from millstream.client.http.http1 import Incoming, ProtocolError, default_tls, locate, render
 from millstream.client.http.sync_sockets import IDLE_S
 
 HIGH_WATER_BYTES: Final = 1024 * 1024
-"""Stop receiving when this much of a body waits to be read."""
+"""Pause receiving when this much of a body is unread."""
 
 
-class Connection(asyncio.Protocol):
-    """One connection, and at most one request on it."""
+class ClientConnection(asyncio.Protocol):
+    """One connection, with at most one request at a time."""
 
     def __init__(self, origin: Origin) -> None:
         self.origin = origin
@@ -39,15 +39,15 @@ class Connection(asyncio.Protocol):
     # -- Called by the loop ----------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Take the connection."""
+        """Keep the transport."""
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
 
     def data_received(self, data: bytes) -> None:
-        """Take bytes."""
+        """Parse received bytes."""
         incoming = self._incoming
         if incoming is None or incoming.complete:
-            self.abort()  # nobody asked
+            self.abort()  # data without a request
             return
         try:
             piece = incoming.feed(data)
@@ -65,7 +65,7 @@ class Connection(asyncio.Protocol):
             self._paused = True
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Take the connection's end."""
+        """End the response, or fail it if it is incomplete."""
         self._lost = True
         incoming = self._incoming
         if incoming is not None and not incoming.complete and self._error is None:
@@ -79,7 +79,7 @@ class Connection(asyncio.Protocol):
 
     @property
     def reusable(self) -> bool:
-        """Tell whether another request may follow on this connection."""
+        """Whether another request may use this connection."""
         incoming = self._incoming
         return (
             not self._lost
@@ -103,7 +103,7 @@ class Connection(asyncio.Protocol):
         return self._incoming
 
     async def changed(self, timeout_s: float) -> None:
-        """Wait until the answer is complete; for a streamed one, until there is more of it."""
+        """Wait until the response is complete; if it is streamed, until more has arrived."""
         if self._error is None and not self._lost:
             loop = asyncio.get_running_loop()
             self._waiter = loop.create_future()
@@ -117,7 +117,7 @@ class Connection(asyncio.Protocol):
             raise self._error
 
     def take(self) -> bytes:
-        """Give what has arrived of the body."""
+        """Return the part of the body that has arrived."""
         piece = b"".join(self._pieces) if len(self._pieces) != 1 else self._pieces[0]
         self._pieces.clear()
         self._waiting_bytes = 0
@@ -128,7 +128,7 @@ class Connection(asyncio.Protocol):
         return piece
 
     def abort(self) -> None:
-        """Break the connection; whoever waits on it wakes up."""
+        """Abort the connection, which wakes a task that waits on it."""
         if self._transport is not None:
             self._transport.abort()
 
@@ -142,10 +142,10 @@ class Connection(asyncio.Protocol):
 
 
 class HttpClient:
-    """Connections for streams, reused, on the event loop that uses them.
+    """A pool of connections on the event loop that uses it.
 
-    Streams of a loop share one by default. Make your own for other TLS settings or to close its
-    connections at a time of your choice, and pass it as `client`.
+    Streams of a loop share one by default. Create your own for other TLS settings or to control
+    when connections are closed, and pass it as `client`.
 
     >>> async def describe():
     ...     async with HttpClient(connect_timeout_s=2) as client:
@@ -158,11 +158,11 @@ class HttpClient:
         self._tls = tls
         self._connect_timeout_s = connect_timeout_s
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._idle: dict[Origin, list[Connection]] = {}
+        self._idle: dict[Origin, list[ClientConnection]] = {}
         self._until_loop_ends: AsyncGenerator[None, None] | None = None
 
-    async def send(self, request: Request, scope: Scope | None = None) -> Answer:
-        """Send a request and give its whole answer."""
+    async def send(self, request: Request, scope: CancelScope | None = None) -> Answer:
+        """Send a request and return the complete response."""
         connection, incoming = await self._begin(request, scope, streams=False)
         try:
             while not incoming.complete:
@@ -173,8 +173,8 @@ class HttpClient:
         finally:
             self._release(connection, scope)
 
-    async def open(self, request: Request, scope: Scope | None = None) -> "SocketDownload":
-        """Send a request and give its answer once the headers are here."""
+    async def open(self, request: Request, scope: CancelScope | None = None) -> "SocketDownload":
+        """Send a request and return when the response's headers have arrived."""
         connection, incoming = await self._begin(request, scope, streams=True)
         try:
             while not incoming.has_head:
@@ -187,7 +187,7 @@ class HttpClient:
         return SocketDownload(self, connection, incoming, request, scope)
 
     async def close(self) -> None:
-        """Close the connections that are idle; the client can still be used."""
+        """Close idle connections. The client can still be used."""
         self._drop()
         if self._until_loop_ends is not None:
             waiting, self._until_loop_ends = self._until_loop_ends, None
@@ -200,8 +200,8 @@ class HttpClient:
         await self.close()
 
     async def _begin(
-        self, request: Request, scope: Scope | None, *, streams: bool
-    ) -> tuple[Connection, Incoming]:
+        self, request: Request, scope: CancelScope | None, *, streams: bool
+    ) -> tuple[ClientConnection, Incoming]:
         origin, host, target = locate(request.url)
         loop = asyncio.get_running_loop()
         if self._loop is not loop:
@@ -216,12 +216,12 @@ class HttpClient:
             raise
 
     async def _move_to(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._idle.clear()  # connections of another loop end with it
+        self._idle.clear()  # connections of another loop are closed with it
         self._loop = loop
         self._until_loop_ends = _at_loop_end(weakref.ref(self))
         await anext(self._until_loop_ends)
 
-    def _take(self, origin: Origin) -> Connection | None:
+    def _take(self, origin: Origin) -> ClientConnection | None:
         idle = self._idle.get(origin, [])
         while idle:
             connection = idle.pop()
@@ -230,18 +230,20 @@ class HttpClient:
             connection.abort()
         return None
 
-    async def _connect(self, loop: asyncio.AbstractEventLoop, origin: Origin, request: Request) -> Connection:
+    async def _connect(
+        self, loop: asyncio.AbstractEventLoop, origin: Origin, request: Request
+    ) -> ClientConnection:
         tls = (self._tls or default_tls()) if origin.tls else None
         try:
             async with asyncio.timeout(self._connect_timeout_s):
                 _, connection = await loop.create_connection(
-                    lambda: Connection(origin), origin.host, origin.port, ssl=tls
+                    lambda: ClientConnection(origin), origin.host, origin.port, ssl=tls
                 )
         except OSError as error:
             raise not_connected(request, origin, error) from None
         return connection
 
-    def _release(self, connection: Connection, scope: Scope | None) -> None:
+    def _release(self, connection: ClientConnection, scope: CancelScope | None) -> None:
         if scope is not None:
             scope.holds(None)
         if not connection.reusable or (scope is not None and scope.cancelled.is_set()):
@@ -264,33 +266,33 @@ async def _at_loop_end(client: "weakref.ref[HttpClient]") -> AsyncGenerator[None
         found = client()
         if found is not None:
             found._drop()
-        await asyncio.sleep(0)  # the loop closes sockets in its next round
+        await asyncio.sleep(0)  # the loop closes sockets in its next iteration
 
 
 class SocketDownload:
-    """An answer whose body arrives piece by piece."""
+    """A response whose body is read as it arrives."""
 
     def __init__(
         self,
         client: HttpClient,
-        connection: Connection,
+        connection: ClientConnection,
         incoming: Incoming,
         request: Request,
-        scope: Scope | None,
+        scope: CancelScope | None,
     ) -> None:
         self._client = client
-        self._connection: Connection | None = connection
+        self._connection: ClientConnection | None = connection
         self._incoming = incoming
         self._request = request
         self._scope = scope
 
     @property
     def answer(self) -> Answer:
-        """Give the answer's status and headers."""
+        """The status and headers."""
         return self._incoming.answer
 
     async def read(self) -> bytes:
-        """Give the next bytes of the body, none at its end."""
+        """Return the next bytes of the body; b"" at its end."""
         connection = self._connection
         if connection is None:
             return b""
@@ -304,7 +306,7 @@ class SocketDownload:
         return piece
 
     def close(self) -> None:
-        """Let go of the connection, wherever the body is."""
+        """Release the connection, even if the body is incomplete."""
         connection, self._connection = self._connection, None
         if connection is not None:
             with contextlib.suppress(RuntimeError):  # the loop is closed, and the socket with it
@@ -315,7 +317,7 @@ _shared: "weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, HttpClient]" = we
 
 
 def shared_client() -> HttpClient:
-    """Give the running loop's own client."""
+    """Return the client that the running loop shares."""
     loop = asyncio.get_running_loop()
     client = _shared.get(loop)
     if client is None:

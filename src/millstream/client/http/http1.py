@@ -1,14 +1,14 @@
-r"""HTTP/1.1, the part that a client needs, without I/O.
+r"""The part of HTTP/1.1 that a client needs, without I/O.
 
-`render` writes a request; `Incoming` reads its response from bytes in pieces of any size:
+`render` serializes a request; `Incoming` parses its response from bytes in chunks of any size:
 
         HTTP/1.1 200 OK\r\n
         content-length: 5\r\n          body framing, in this order: none (HEAD, 204, 304),
         \r\n                           chunked, content-length, until the connection closes
         Hello
 
-Why not a library: a client that forks, cancels and must know whether a request was sent needs the
-socket in its hands; `docs/http-client.md` says what was measured.
+Why not a library: a client that survives forks, cancels reads and must know whether a request was sent
+has to own the socket. `docs/http-client.md` has the measurements.
 
 RFC 9112.
 """
@@ -25,7 +25,7 @@ from millstream.client.core.transport import Answer, Headers, Origin, Request
 MAX_HEAD_BYTES: Final = 256 * 1024
 _NO_BODY = frozenset((204, 304))
 _FIELD = re.compile(rb"([^:\s]+):[ \t]*([^\r\n]*)(?:\r\n|\Z)")
-_SAFE = "!#$%&'()*+,/:;=?@[]~"  # what `quote` leaves alone: escapes that are there already stay
+_SAFE = "!#$%&'()*+,/:;=?@[]~"  # what `quote` leaves alone, including `%`: existing escapes stay
 
 
 class ProtocolError(Exception):
@@ -50,11 +50,11 @@ def locate(url: str) -> tuple[Origin, bytes, bytes]:
 
 
 LARGE_BODY_BYTES: Final = 64 * 1024
-"""From this size on a body is sent by itself, because copying it costs more than a second call."""
+"""Bodies of at least this size are sent separately: copying costs more than a second system call."""
 
 
 def render(request: Request, host: bytes, target: bytes) -> list[bytes]:
-    """Write a request, in pieces to be sent one after the other."""
+    """Serialize a request, as buffers to send in order."""
     lines = [b"%b %b HTTP/1.1\r\nhost: %b\r\n" % (request.method, target, host)]
     lines += [b"%b: %b\r\n" % field for field in request.headers.items()]
     if request.body or request.method in (b"POST", b"PUT"):
@@ -93,16 +93,16 @@ class Incoming:
 
     @property
     def answer(self) -> Answer:
-        """Give what the head says."""
+        """The status and headers."""
         return Answer(self.status, self.headers)
 
     @property
     def missing(self) -> int:
-        """Count the bytes of body that must still come, as far as that is known."""
+        """The bytes of body still to come, 0 if unknown."""
         return 0 if self._chunked else self._left or 0
 
     def feed(self, data: bytes) -> bytes:
-        """Take bytes; give what they complete of the body."""
+        """Parse bytes; return the part of the body in them."""
         if not self.has_head:
             data = self._buffer + data if self._buffer else data
             end = data.find(b"\r\n\r\n")
@@ -118,13 +118,13 @@ class Incoming:
                 return self.feed(data)
         if self.complete:
             if data:
-                self.keeps_alive = False  # more than was asked for: do not trust this connection
+                self.keeps_alive = False  # more than one response: do not reuse this connection
             return b""
         body = self._chunks(data) if self._chunked else self._counted(data)
         return self._decode(body) if self._decoder is not None else body
 
     def end(self) -> None:
-        """Take the end of the connection; that is how some bodies end, and others break."""
+        """Handle the end of the connection: it ends some bodies and cuts off others."""
         if not self.has_head:
             raise ProtocolError("the connection was closed before an answer came")
         if not self.complete and (self._chunked or self._left is not None):
@@ -178,7 +178,7 @@ class Incoming:
         return data
 
     def _chunks(self, data: bytes) -> bytes:
-        r"""Cut chunks: `5\r\nHello\r\n`, and at last `0\r\n\r\n`; `_left` counts with the final CRLF."""
+        r"""Parse chunks: `5\r\nHello\r\n` ... `0\r\n\r\n`; `_left` includes the chunk's CRLF."""
         if self._buffer:
             data, self._buffer = self._buffer + data, b""
         pieces = []
@@ -217,7 +217,7 @@ class Incoming:
         try:
             return self._decoder.decompress(body)
         except zlib.error as error:
-            raise ProtocolError(f"the answer is not compressed as it says: {error}") from None
+            raise ProtocolError(f"the body is not compressed as its header says: {error}") from None
 
 
 def _joined(fields: list[tuple[bytes, bytes]]) -> Headers:
@@ -230,7 +230,7 @@ def _joined(fields: list[tuple[bytes, bytes]]) -> Headers:
 
 @lru_cache(maxsize=1)
 def default_tls() -> ssl.SSLContext:
-    """Make the TLS settings that trust what the system trusts; reading them takes milliseconds."""
+    """Make a TLS context with the system's certificates; cached, because loading takes milliseconds."""
     context = ssl.create_default_context()
     context.set_alpn_protocols(["http/1.1"])
     return context

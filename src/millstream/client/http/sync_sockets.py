@@ -1,8 +1,7 @@
 """HTTP over blocking sockets: the transport of the sync shell.
 
-Connections are kept for a few seconds and shared between threads, one request at a time on each.
-A process that forks starts with none: a connection has two ends, and one of them stayed with the
-parent.
+Idle connections are kept for a few seconds and reused by any thread, for one request at a time. A
+forked process starts with none, because its connections belong to the parent.
 """
 
 import atexit
@@ -15,21 +14,29 @@ import threading
 import time
 from typing import Final
 
-from millstream.client.core.transport import Answer, Closing, Origin, Request, Scope, broken, not_connected
+from millstream.client.core.transport import (
+    Answer,
+    CancelScope,
+    Closing,
+    Origin,
+    Request,
+    broken,
+    not_connected,
+)
 from millstream.client.http.http1 import Incoming, ProtocolError, default_tls, locate, render
 
 SMALL_BYTES: Final = 16 * 1024
 LARGE_BYTES: Final = 1024 * 1024
-"""How much to receive at once. Python allocates it first, and above 128 KiB that means new pages."""
+"""How much to receive at once. Python allocates the buffer first; above 128 KiB that maps new pages."""
 
 IDLE_S: Final = 4.0
-"""Servers close idle connections, Node's after 5 s; a request that crosses that is lost."""
+"""Servers close idle connections (Node's after 5 s), and a request sent at that moment is lost."""
 
 _OneSocket = socket.socket | ssl.SSLSocket
 
 
-class Connection:
-    """One connection, and at most one request on it."""
+class ClientConnection:
+    """One connection, with at most one request at a time."""
 
     __slots__ = ("_incoming", "_is_cut", "_socket", "_timeout_s", "idle_since", "origin")
 
@@ -43,12 +50,12 @@ class Connection:
 
     @property
     def reusable(self) -> bool:
-        """Tell whether another request may follow on this connection."""
+        """Whether another request may use this connection."""
         incoming = self._incoming
         return incoming is not None and incoming.complete and incoming.keeps_alive and not self._is_cut
 
     def is_alive(self) -> bool:
-        """Tell whether the server has left an idle connection open."""
+        """Whether an idle connection is still open."""
         try:
             if isinstance(self._socket, ssl.SSLSocket):
                 self._timeout_s = 0.0
@@ -60,7 +67,7 @@ class Connection:
             return True
         except OSError:
             pass
-        return False  # closed, or it said something that nobody asked for
+        return False  # closed, or it sent data without a request
 
     def start(self, request: Request, host: bytes, target: bytes) -> Incoming:
         """Write a request."""
@@ -71,14 +78,14 @@ class Connection:
             for piece in render(request, host, target):
                 self._socket.sendall(piece)
         except (BrokenPipeError, ConnectionResetError):
-            self._is_cut = True  # a server that refuses a body does not read it: its answer may be here
+            self._is_cut = True  # a server that refuses a body stops reading; its response may have arrived
         return self._incoming
 
     def _set_timeout(self, timeout_s: float) -> None:
-        """Limit how long the server may be silent.
+        """Limit how long the server may stay silent.
 
-        The kernel's own timeouts spare a `poll` before each send and receive, which Python's need;
-        that is a third of an append's system calls. TLS does its own waiting.
+        Kernel timeouts save the `poll` that Python's timeouts need before each send and receive: a third
+        of an append's system calls. TLS sockets need Python's.
         """
         self._timeout_s = timeout_s
         if isinstance(self._socket, ssl.SSLSocket):
@@ -90,7 +97,7 @@ class Connection:
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
 
     def receive(self) -> bytes:
-        """Wait for bytes, and give what they complete of the body; none when that is nothing."""
+        """Wait for bytes and return the part of the body in them, possibly b""."""
         incoming = self._incoming
         assert incoming is not None
         received = self._socket.recv(max(SMALL_BYTES, min(incoming.missing, LARGE_BYTES)))
@@ -100,20 +107,20 @@ class Connection:
         return incoming.feed(received)
 
     def abort(self) -> None:
-        """Break the connection, so that whoever waits on it wakes up; may be called from any thread."""
-        with contextlib.suppress(OSError):  # it is broken already
+        """Abort the connection, which wakes a thread that waits on it. Safe from any thread."""
+        with contextlib.suppress(OSError):  # already disconnected
             self._socket.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
-        """Let go of the socket."""
+        """Close the socket."""
         self._socket.close()
 
 
 class HttpClient(Closing):
-    """Connections for streams: shared by threads, reused, reopened after a fork.
+    """A pool of connections: shared by threads, reset after a fork.
 
-    Streams share one by default. Make your own for other TLS settings or to close its connections
-    at a time of your choice, and pass it as `client`.
+    Streams share one by default. Create your own for other TLS settings or to control when
+    connections are closed, and pass it as `client`.
 
     >>> with HttpClient(connect_timeout_s=2) as client, stream(url, live=False, client=client) as response:
     ...     response.read_json()
@@ -128,10 +135,10 @@ class HttpClient(Closing):
     def _start(self) -> None:
         self._process = os.getpid()
         self._lock = threading.Lock()
-        self._idle: dict[Origin, list[Connection]] = {}
+        self._idle: dict[Origin, list[ClientConnection]] = {}
 
-    def send(self, request: Request, scope: Scope | None = None) -> Answer:
-        """Send a request and give its whole answer."""
+    def send(self, request: Request, scope: CancelScope | None = None) -> Answer:
+        """Send a request and return the complete response."""
         connection, incoming = self._begin(request, scope)
         pieces: list[bytes] = []
         try:
@@ -143,8 +150,8 @@ class HttpClient(Closing):
             self._release(connection, scope)
         return Answer(incoming.status, incoming.headers, b"".join(pieces))
 
-    def open(self, request: Request, scope: Scope | None = None) -> "SocketDownload":
-        """Send a request and give its answer once the headers are here."""
+    def open(self, request: Request, scope: CancelScope | None = None) -> "SocketDownload":
+        """Send a request and return when the response's headers have arrived."""
         connection, incoming = self._begin(request, scope)
         try:
             first = b""
@@ -158,14 +165,14 @@ class HttpClient(Closing):
         return SocketDownload(self, connection, incoming, request, scope, first)
 
     def close(self) -> None:
-        """Close the connections that are idle; the client can still be used."""
+        """Close idle connections. The client can still be used."""
         with self._lock:
             connections = [one for ones in self._idle.values() for one in ones]
             self._idle.clear()
         for connection in connections:
             connection.close()
 
-    def _begin(self, request: Request, scope: Scope | None) -> tuple[Connection, Incoming]:
+    def _begin(self, request: Request, scope: CancelScope | None) -> tuple[ClientConnection, Incoming]:
         origin, host, target = locate(request.url)
         connection = self._take(origin) or self._connect(origin, request)
         try:
@@ -178,9 +185,9 @@ class HttpClient(Closing):
                 raise broken(request, error) from None
             raise
 
-    def _take(self, origin: Origin) -> Connection | None:
+    def _take(self, origin: Origin) -> ClientConnection | None:
         if self._process != os.getpid():
-            self._start()  # what the parent had is the parent's
+            self._start()  # the parent's connections are not ours
         while True:
             with self._lock:
                 idle = self._idle.get(origin)
@@ -191,22 +198,22 @@ class HttpClient(Closing):
                 return connection
             connection.close()
 
-    def _connect(self, origin: Origin, request: Request) -> Connection:
+    def _connect(self, origin: Origin, request: Request) -> ClientConnection:
         try:
             connected = socket.create_connection((origin.host, origin.port), self._connect_timeout_s)
         except OSError as error:
             raise not_connected(request, origin, error) from None
         connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if not origin.tls:
-            return Connection(origin, connected)
+            return ClientConnection(origin, connected)
         try:
             secured = (self._tls or default_tls()).wrap_socket(connected, server_hostname=origin.host)
         except OSError as error:
             connected.close()
             raise not_connected(request, origin, error) from None
-        return Connection(origin, secured)
+        return ClientConnection(origin, secured)
 
-    def _release(self, connection: Connection, scope: Scope | None) -> None:
+    def _release(self, connection: ClientConnection, scope: CancelScope | None) -> None:
         if scope is not None:
             scope.holds(None)
         if not connection.reusable or (scope is not None and scope.cancelled.is_set()):
@@ -218,19 +225,19 @@ class HttpClient(Closing):
 
 
 class SocketDownload:
-    """An answer whose body arrives piece by piece."""
+    """A response whose body is read as it arrives."""
 
     def __init__(
         self,
         client: HttpClient,
-        connection: Connection,
+        connection: ClientConnection,
         incoming: Incoming,
         request: Request,
-        scope: Scope | None,
+        scope: CancelScope | None,
         first: bytes,
     ) -> None:
         self._client = client
-        self._connection: Connection | None = connection
+        self._connection: ClientConnection | None = connection
         self._incoming = incoming
         self._request = request
         self._scope = scope
@@ -238,11 +245,11 @@ class SocketDownload:
 
     @property
     def answer(self) -> Answer:
-        """Give the answer's status and headers."""
+        """The status and headers."""
         return self._incoming.answer
 
     def read(self) -> bytes:
-        """Give the next bytes of the body, none at its end."""
+        """Return the next bytes of the body; b"" at its end."""
         piece, self._first = self._first, b""
         try:
             while not piece and not self._incoming.complete and self._connection is not None:
@@ -252,7 +259,7 @@ class SocketDownload:
         return piece
 
     def close(self) -> None:
-        """Let go of the connection, wherever the body is."""
+        """Release the connection, even if the body is incomplete."""
         connection, self._connection = self._connection, None
         if connection is not None:
             self._client._release(connection, self._scope)
@@ -262,7 +269,7 @@ _shared: HttpClient | None = None
 
 
 def shared_client() -> HttpClient:
-    """Give the process's own client."""
+    """Return the client that the process shares."""
     global _shared
     if _shared is None:
         _shared = HttpClient()

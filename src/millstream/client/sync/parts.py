@@ -1,20 +1,20 @@
-"""The sync shell: multipart appends whose methods block."""
+"""Multipart appends of the sync shell: methods block. The twin of aio/parts."""
 
 from collections.abc import Iterable
 from types import TracebackType
 from typing import Any, Self
 
-from millstream.client.core.driving import run
 from millstream.client.core.models import AppendResult, ProducerStamp
 from millstream.client.core.parts import Draft
 from millstream.client.core.transport import Transport
+from millstream.client.sync.driving import run
 
 
 class Multipart:
-    """An append of any size, written bit by bit, that becomes visible at once or not at all.
+    """An append of any size, written in steps, that becomes visible atomically.
 
-    Messages are gathered into parts and staged on the server, where nobody sees them. At the end of
-    the block they are committed; an exception drops them. For one thread.
+    Messages are collected into parts and staged on the server, invisible to readers. The end of the
+    block commits them; an exception drops them. Not thread-safe.
 
     >>> with log.multipart() as batch:
     ...     for number in range(3):
@@ -29,30 +29,30 @@ class Multipart:
         self._transport = transport
         self._draft = draft
         self.result: AppendResult | None = None
-        """What the commit gave; None before it, and when there was nothing to commit."""
+        """The result of the commit; None before it, and if there was nothing to commit."""
 
     def write(self, data: Any) -> None:
-        """Take one message, as `DurableStream.append` does, and stage a part when there are enough."""
+        """Add one message, as `DurableStream.append` takes it, and stage a part when it is full."""
         run(self._transport, self._draft.write(data))
 
     def write_all(self, messages: Iterable[Any]) -> None:
-        """Take many messages."""
+        """Add many messages."""
         for message in messages:
             self.write(message)
 
     def commit(
         self, *, seq: str | None = None, producer: ProducerStamp | None = None, close: bool = False
     ) -> AppendResult | None:
-        """Append all that was written, now; None when there was nothing. It may be called once.
+        """Append everything written so far; None if that is nothing. Call it once.
 
-        `seq`, `producer` and `close` mean what they mean on an append. When the result is a duplicate
-        the stream holds what was first committed with the producer's stamp, and nothing else.
+        `seq`, `producer` and `close` mean the same as on an append. If the result is a duplicate, the stream
+        holds what was first committed with this producer's stamp, and nothing of this one.
         """
         self.result = run(self._transport, self._draft.commit(seq=seq, stamp=producer, closes=close))
         return self.result
 
     def abort(self) -> None:
-        """Drop all that was written."""
+        """Drop everything written so far."""
         run(self._transport, self._draft.abort())
 
     def __enter__(self) -> Self:

@@ -1,13 +1,12 @@
-"""The sync producer: the same engine as the async one, on a loop in a thread of its own."""
+"""The sync producer: the engine of the async one, on an event loop in its own thread."""
 
-import asyncio
 import os
 import threading
 import time
 import warnings
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 from millstream.client.aio.pumping import Pump
 from millstream.client.core import bodies
@@ -16,20 +15,16 @@ from millstream.client.core.exchanges import Terms
 from millstream.client.core.models import CloseResult
 from millstream.client.core.producing import MAX_BATCH_BYTES, ProducerCore
 from millstream.client.core.retry import DEFAULT, Retry
-from millstream.client.core.transport import Answer, AsyncDownload, AsyncTransport, Request, Scope, Transport
-from millstream.client.http import aio_sockets
-from millstream.client.http.sync_sockets import HttpClient
+from millstream.client.sync.pumping import LoopThread, async_transport
 from millstream.client.sync.streams import DurableStream
-
-R = TypeVar("R")
 
 
 class IdempotentProducer:
-    """Appends that are stored exactly once and in order, many at a time.
+    """Appends that are stored exactly once and in order, pipelined.
 
-    `append` returns at once; `flush` waits until everything is stored. A failure is told to
-    `on_error` (in the producer's thread), and raised by whatever is called next. As a context manager
-    it detaches at the end. Threads may share one. A process that forks may not use its parent's.
+    `append` returns at once; `flush` waits until everything is stored. A failure is passed to `on_error`
+    (in the producer's thread) and raised by the next call. As a context manager it detaches at the end.
+    Threads may share a producer. A forked process may not use its parent's.
 
     >>> with IdempotentProducer(log, "job-17") as producer:
     ...     producer.append({"line": "Starting"})
@@ -59,47 +54,47 @@ class IdempotentProducer:
             linger_s=linger_ms / 1000,
             max_in_flight=max_in_flight,
         )
-        transport = _for_loops(stream._transport)
+        transport = async_transport(stream._transport)
         terms = Terms(retry, stream._terms.timeout_s)
         self._pump = Pump(self._core, stream._endpoint, terms, transport, on_error)
         self._process = os.getpid()
         self._starting = threading.Lock()
-        self._worker: _Worker | None = None
+        self._worker: LoopThread | None = None
         self._stopped: str | None = None
 
     @property
     def epoch(self) -> int:
-        """The epoch that appends are made in."""
+        """The epoch of the appends."""
         return self._core.epoch
 
     @property
     def next_seq(self) -> int:
-        """The number of the next batch."""
+        """The sequence number of the next batch."""
         return self._core.next_seq
 
     @property
     def pending_count(self) -> int:
-        """How many messages are not on their way yet."""
+        """How many messages are not sent yet."""
         with self._pump.lock:
             return self._core.pending_count
 
     @property
     def in_flight_count(self) -> int:
-        """How many batches are on their way."""
+        """How many batches are in flight."""
         return self._core.in_flight_count
 
     @property
     def last_offset(self) -> str | None:
-        """Where the stream ended after the last batch that was stored."""
+        """Where the stream ended after the last stored batch."""
         return self._core.last_offset
 
     @property
     def duplicate_count(self) -> int:
-        """How many batches turned out to have been stored before."""
+        """How many batches the server had already stored."""
         return self._core.duplicates
 
     def append(self, data: Any) -> None:
-        """Hand over one message; waits only when far too much is waiting already."""
+        """Queue one message; blocks only when the backlog is full."""
         worker = self._worker or self._start()
         pump = self._pump
         if self._process != os.getpid():
@@ -111,15 +106,15 @@ class IdempotentProducer:
                     pump.drained.wait_for(lambda: not self._core.is_full or self._core.failure is not None)
 
     def flush(self) -> None:
-        """Wait until every message is stored; raises what prevents it."""
+        """Wait until every message is stored; raises the producer's failure."""
         self._check()
         if self._worker is not None:
             self._worker.run(self._pump.settle())
 
     def close(self, final: Any = None) -> CloseResult:
-        """Store everything, then a last message if there is one, and close the stream.
+        """Store everything, then the last message if given, and close the stream.
 
-        Safe to repeat, also after an error and with a last message: the same one is stored once.
+        Idempotent, also after an error: the last message is stored once.
         """
         if self._core.close_result is not None:
             return self._core.close_result
@@ -134,7 +129,7 @@ class IdempotentProducer:
         return self._core.closed()
 
     def detach(self) -> None:
-        """Store everything and stop, leaving the stream open. May be repeated."""
+        """Store everything and stop, leaving the stream open. Idempotent."""
         if self._stopped is not None:
             return
         try:
@@ -143,7 +138,7 @@ class IdempotentProducer:
             self._stop("detached")
 
     def restart(self) -> None:
-        """Begin a new epoch: after a failure, or to fence an older session. May follow `detach`."""
+        """Begin a new epoch, after a failure or to fence an older session. Also allowed after `detach`."""
         if self._core.close_result is not None or self._process != os.getpid():
             self._check()
         if self._worker is not None:
@@ -169,31 +164,33 @@ class IdempotentProducer:
             self._stop("detached")
 
     def __del__(self) -> None:
-        worker: _Worker | None = getattr(self, "_worker", None)
+        worker: LoopThread | None = getattr(self, "_worker", None)
         if worker is None or self._process != os.getpid():
             return
         worker.stop()
         if self._core.pending_count and self._core.failure is None:
             warnings.warn(
-                f"a producer of {self._stream.url} was lost with messages in it", ResourceWarning, 2
+                f"a producer of {self._stream.url} was garbage-collected with unsent messages",
+                ResourceWarning,
+                2,
             )
 
     def _check(self) -> None:
         if self._process != os.getpid():
             raise ProducerStoppedError(
-                "This producer belongs to the process that forked; make one with another id or epoch",
+                "This producer belongs to the parent process; create one with another id or epoch",
                 url=self._stream.url,
             )
         if self._stopped is not None:
             raise ProducerStoppedError(f"The producer was {self._stopped}", url=self._stream.url)
 
-    def _start(self) -> "_Worker":
+    def _start(self) -> LoopThread:
         self._check()
         with self._starting:
             if self._worker is None:
                 self._pump.as_json = self._stream._knows_json()
                 self._pump.content_type = (self._stream.content_type or "").encode("latin-1")
-                self._worker = _Worker()
+                self._worker = LoopThread()
             return self._worker
 
     def _stop(self, how: str) -> None:
@@ -203,62 +200,3 @@ class IdempotentProducer:
             worker.run(self._pump.stop())
             worker.stop()
             worker.join()
-
-
-class _Worker:
-    """A thread with an event loop."""
-
-    def __init__(self) -> None:
-        self.loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(
-            target=_serve, args=(self.loop,), name="millstream-producer", daemon=True
-        )
-        self._thread.start()
-
-    def run(self, work: Coroutine[Any, Any, R]) -> R:
-        """Run a coroutine on the loop, and wait for it."""
-        return asyncio.run_coroutine_threadsafe(work, self.loop).result()
-
-    def stop(self) -> None:
-        """End the loop; what it still does is cancelled."""
-        self.loop.call_soon_threadsafe(self.loop.stop)
-
-    def join(self) -> None:
-        """Wait for the thread's end."""
-        self._thread.join()
-
-
-def _serve(loop: asyncio.AbstractEventLoop) -> None:
-    asyncio.set_event_loop(loop)
-    try:
-        loop.run_forever()
-        left = asyncio.all_tasks(loop)
-        for task in left:
-            task.cancel()
-        loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
-        loop.run_until_complete(loop.shutdown_asyncgens())
-    finally:
-        asyncio.set_event_loop(None)
-        loop.close()
-
-
-def _for_loops(transport: Transport) -> AsyncTransport:
-    """Give a transport for the producer's loop that is like the stream's."""
-    if isinstance(transport, HttpClient):
-        return aio_sockets.HttpClient(tls=transport._tls, connect_timeout_s=transport._connect_timeout_s)
-    return _Threaded(transport)
-
-
-class _Threaded:
-    """A transport that blocks, used from a loop."""
-
-    def __init__(self, transport: Transport) -> None:
-        self._transport = transport
-
-    async def send(self, request: Request, scope: Scope | None = None) -> Answer:
-        """Send a request and give its whole answer."""
-        return await asyncio.to_thread(self._transport.send, request, scope)
-
-    async def open(self, request: Request, scope: Scope | None = None) -> AsyncDownload:
-        """Producers do not read."""
-        raise NotImplementedError

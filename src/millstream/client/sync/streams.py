@@ -1,4 +1,4 @@
-"""The sync shell: streams and responses whose methods block."""
+"""Streams of the sync shell: methods block. The twin of aio/streams."""
 
 import threading
 from collections.abc import Iterable
@@ -7,7 +7,6 @@ from typing import Any, Self
 
 from millstream.client.core import bodies, writing
 from millstream.client.core.batching import AppendQueue, Entry
-from millstream.client.core.driving import run
 from millstream.client.core.dual import on_class_or_instance
 from millstream.client.core.endpoints import Endpoint
 from millstream.client.core.errors import MillstreamError, TransportError
@@ -17,7 +16,7 @@ from millstream.client.core.models import (
     CloseResult,
     HeadersLike,
     HeadResult,
-    Live,
+    LiveMode,
     OnError,
     ParamsLike,
     ProducerStamp,
@@ -27,6 +26,7 @@ from millstream.client.core.reading import Memory, Reader
 from millstream.client.core.retry import DEFAULT, Retry
 from millstream.client.core.transport import Transport
 from millstream.client.http.sync_sockets import shared_client
+from millstream.client.sync.driving import run
 from millstream.client.sync.parts import Multipart
 from millstream.client.sync.responses import StreamResponse
 
@@ -37,7 +37,7 @@ def stream(
     url: str,
     *,
     offset: str = "-1",
-    live: Live = True,
+    live: LiveMode = True,
     headers: HeadersLike | None = None,
     params: ParamsLike | None = None,
     cursor: str | None = None,
@@ -46,9 +46,9 @@ def stream(
     on_error: OnError | None = None,
     client: Transport | None = None,
 ) -> StreamResponse:
-    """Read a stream, from `offset` to its end or, with `live`, for as long as it lives.
+    """Read a stream, from `offset` to its end; with `live`, until it is closed.
 
-    The first answer is awaited here, so a stream that is not there raises at once.
+    Waits for the first response, so a stream that does not exist raises at once.
 
     >>> log.append_all([{"event": "start"}, {"event": "end"}]).next_offset[-2:]
     '34'
@@ -70,7 +70,7 @@ def stream(
 
 
 class _Waiter:
-    """How a thread waits for the append that somebody else sends."""
+    """How a thread waits for an append that another thread sends."""
 
     __slots__ = ("outcome", "wakes")
 
@@ -81,7 +81,7 @@ class _Waiter:
 
 
 class DurableStream:
-    """A handle on one stream. It holds no connection and need not be released.
+    """A handle on one stream. It holds no connection and need not be closed.
 
     >>> events = DurableStream.create(url, content_type="application/json")  # fine if it is there already
     >>> events.append({"event": "start"}).next_offset
@@ -134,11 +134,11 @@ class DurableStream:
         retry: Retry | None = DEFAULT,
         client: Transport | None = None,
     ) -> Self:
-        """Create a stream; one that is there with the same configuration is fine too.
+        """Create a stream. One that exists with the same configuration is not an error.
 
-        `body` is its first content; on a JSON stream a list holds its messages. With `closed` that is
-        all it will ever hold. With `retain_bytes` or `retain_seconds` it lets go of its oldest content, but
-        keeps at least so much of the newest.
+        `body` is the initial content; on a JSON stream, a list of messages. With `closed` nothing can be
+        appended later. With `retain_bytes` or `retain_seconds` the server trims the oldest content, but
+        keeps at least that much of the newest.
         """
         handle = cls(
             url,
@@ -177,7 +177,7 @@ class DurableStream:
         retry: Retry | None = DEFAULT,
         client: Transport | None = None,
     ) -> Self:
-        """Take a handle on a stream that is there; raises `StreamNotFoundError` when it is not."""
+        """Return a handle on an existing stream; raises `StreamNotFoundError` if it does not exist."""
         handle = cls(url, headers=headers, params=params, timeout=timeout, retry=retry, client=client)
         handle.content_type = run(
             handle._transport, writing.head(handle._endpoint, handle._terms)
@@ -186,7 +186,7 @@ class DurableStream:
 
     @on_class_or_instance
     def head(self) -> HeadResult:
-        """Describe the stream without reading it; `DurableStream.head(url)` needs no handle."""
+        """Return the stream's metadata. `DurableStream.head(url)` needs no handle."""
         return run(self._transport, writing.head(self._endpoint, self._terms))
 
     @on_class_or_instance
@@ -197,11 +197,11 @@ class DurableStream:
     def append(
         self, data: Any, *, seq: str | None = None, producer: ProducerStamp | None = None
     ) -> AppendResult:
-        """Append one message, and give where the stream ends now.
+        """Append one message and return where the stream ends now.
 
-        Appends made while another is under way, by other threads, travel together. A connection that
-        breaks raises `TransportError`, because the append may have been stored; a producer's stamp
-        makes it safe to repeat, and then it is repeated.
+        Appends made by other threads while one is under way share the next request. A connection that
+        breaks raises `TransportError`, because the append may have been stored. With a producer's stamp
+        a repetition is safe, and the append is retried.
         """
         as_json = self._knows_json()
         message = bodies.message(data, as_json=as_json)
@@ -220,9 +220,9 @@ class DurableStream:
         return self._lead(entry, as_json, seq)
 
     def append_all(self, messages: Iterable[Any]) -> AppendResult | None:
-        """Append many messages in few requests, in order; None when there are none.
+        """Append many messages in few requests, in order. Returns None if there are none.
 
-        Each request is stored wholly or not at all. An error leaves what came before it stored.
+        Each request is atomic. After an error, earlier requests remain stored.
         """
         as_json = self._knows_json()
         result = None
@@ -232,11 +232,11 @@ class DurableStream:
         return result
 
     def close(self, body: Any = None, *, content_type: str | None = None) -> CloseResult:
-        """Close the stream: readers see its end, appends are refused from now on.
+        """Close the stream: readers see its end, and further appends are refused.
 
-        Without a last message this may be repeated. With one it is an append: on a stream that is
-        closed already it raises `StreamClosedError`. `IdempotentProducer.close` may be repeated
-        with one.
+        Without a last message this is idempotent. With one it is an append, and raises
+        `StreamClosedError` on a stream that is already closed. `IdempotentProducer.close` is idempotent
+        in both cases.
         """
         written = b""
         if body is not None:
@@ -254,7 +254,7 @@ class DurableStream:
         ttl_seconds: int | None = None,
         expires_at: str | None = None,
     ) -> Self:
-        """Branch off at `offset`, the tail by default: a stream of its own that begins with this one.
+        """Create a stream that begins with this one's content up to `offset`, by default all of it.
 
         `target` is a path on the same server, or a URL.
         """
@@ -273,18 +273,18 @@ class DurableStream:
         )
 
     def multipart(self, *, part_bytes: int = PART_BYTES) -> Multipart:
-        """Begin an append of any size that becomes visible at once, at the end of a `with` block.
+        """Begin an append of any size that becomes visible atomically, at the end of a `with` block.
 
-        Messages travel in parts of about `part_bytes`, so an append may be larger than a request.
+        Messages are sent in parts of about `part_bytes`, so an append may be larger than a request.
         """
         return Multipart(self._transport, Draft(self._parts, part_bytes))
 
     def stage_part(self, id: str, data: Any) -> None:
-        """Keep a part on the server, invisibly, for `commit_parts` by whoever decides.
+        """Store a part on the server, invisible to readers until `commit_parts`.
 
-        `id` is yours: 1 to 200 letters, digits, dots, dashes, underscores or tildes. On a JSON stream
-        a list holds messages. The same bytes again are fine, other bytes raise `PartConflictError`.
-        What is not committed within a day is dropped.
+        You choose the `id`: 1 to 200 letters, digits, dots, dashes, underscores or tildes. On a JSON
+        stream a list is many messages. Staging the same bytes again is fine; other bytes raise
+        `PartConflictError`. Parts that are not committed within a day are dropped.
         """
         run(self._transport, self._parts.stage(id, data))
 
@@ -296,28 +296,28 @@ class DurableStream:
         producer: ProducerStamp | None = None,
         close: bool = False,
     ) -> AppendResult:
-        """Append parts in this order, all of them in one atomic change, or none.
+        """Append parts in this order, atomically.
 
-        With a producer's stamp it is safe to repeat, and is repeated when the connection breaks: the
-        first commit wins, and any other with the same stamp is a `duplicate`. A part that is missing
-        raises `PartMissingError`.
+        With a producer's stamp a repetition is safe, and the commit is retried when the connection breaks:
+        the first commit wins, and any other with the same stamp is a `duplicate`. A missing part raises
+        `PartMissingError`.
         """
         plan = self._parts.commit(list(ids), seq=seq, stamp=producer, closes=close)
         return run(self._transport, plan)
 
     def drop_part(self, id: str) -> None:
-        """Drop a part that will not be committed; one that is not there is fine."""
+        """Drop a part that will not be committed. A missing part is not an error."""
         run(self._transport, self._parts.drop(id))
 
     def stream(
         self,
         *,
         offset: str = "-1",
-        live: Live = True,
+        live: LiveMode = True,
         cursor: str | None = None,
         on_error: OnError | None = None,
     ) -> StreamResponse:
-        """Read the stream, like the function `stream`; answers that have not changed are not sent again."""
+        """Read the stream, like the function `stream`. Unchanged responses are not sent again (ETag)."""
         reader = Reader(
             self._endpoint,
             self._terms,
@@ -349,7 +349,7 @@ class DurableStream:
         return bodies.is_json(self.content_type)
 
     def _lead(self, entry: Entry[_Waiter], as_json: bool, seq: str | None) -> AppendResult:
-        """Send a batch, tell the others in it, and wake who leads next."""
+        """Send a batch, hand its outcome to the threads in it, and wake the next leader."""
         batch = entry.batch or [entry]
         outcome: AppendResult | MillstreamError | None = None
         try:

@@ -1,9 +1,9 @@
-"""Fields: messages of JSON as typed columns, parsed many at once where that can be.
+"""Fields: JSON messages as typed columns, parsed in bulk where possible.
 
-Columns of plain types come from `plain`, all others from Arrow, both several times faster than
-`from_json`; and both refuse all messages when one is unusual. Then they are tried again in short runs,
-and a run that is refused again is parsed message by message. So what is unusual costs time where it is,
-and means the same everywhere.
+Flat schemas are parsed by `plain`, all others by Arrow; both are several times faster than `from_json`,
+and both reject the whole input if one message is unusual. Then short runs are tried, and a run that is
+rejected again is parsed message by message. So an unusual message slows down only its neighbours, and the
+result is always the same.
 """
 
 from collections.abc import Sequence
@@ -14,10 +14,9 @@ import pyarrow
 from pyarrow import json
 
 from millstream.client.core import errors
+from millstream.spark.json.messages import ColumnArrays, Message, Numbers
 from millstream.spark.json.parsing import MessageParser
-from millstream.spark.json.plain import Columns, plain_parser
-from millstream.spark.source.answers import Message
-from millstream.spark.source.ranges import Numbers
+from millstream.spark.json.plain import plain_parser
 
 RUN_ROWS = 200
 _OPENING = ord("{")
@@ -25,13 +24,13 @@ _SHOWN_BYTES = 200
 
 
 class CorruptRecordError(errors.MillstreamError):
-    """A message does not fit the schema, and the option `mode` says to fail then."""
+    """A message does not match the schema, and `mode` is `failfast`."""
 
     default_code = "CORRUPT_RECORD"
 
 
 class Fields(msgspec.Struct, frozen=True):
-    """Which columns are fields of messages; `corrupt` names the one for the text of misfits, if any."""
+    """The columns that are fields of messages; `corrupt` names the column for the text of corrupt ones."""
 
     schema: pyarrow.Schema
     corrupt: str | None
@@ -39,7 +38,7 @@ class Fields(msgspec.Struct, frozen=True):
 
 
 class FieldParser:
-    """Makes columns of messages."""
+    """Parses messages into columns."""
 
     def __init__(self, fields: Fields) -> None:
         self._fields = fields
@@ -49,13 +48,13 @@ class FieldParser:
             explicit_schema=fields.schema, newlines_in_values=True, unexpected_field_behavior="ignore"
         )
 
-    def whole(self, array: bytes) -> Columns | None:
-        """Parse an array of messages without taking it apart; None where that cannot be."""
+    def whole(self, array: bytes) -> ColumnArrays | None:
+        """Parse an array of messages without splitting it; None if that is not possible."""
         made = self._plain.columns(array) if self._plain is not None else None
         return None if made is None else self._with_corrupt(made)
 
-    def columns(self, messages: Sequence[Message], lengths: Numbers, stream: str) -> Columns:
-        """Parse messages of a stream; give a column for each field."""
+    def columns(self, messages: Sequence[Message], lengths: Numbers, stream: str) -> ColumnArrays:
+        """Parse messages of a stream into a column for each field."""
         made = self._fast(messages, lengths)
         if made is not None:
             return made
@@ -65,8 +64,8 @@ class FieldParser:
         ]
         return {name: pyarrow.concat_arrays([part[name] for part in parts]) for name in parts[0]}
 
-    def _fast(self, messages: Sequence[Message], lengths: Numbers) -> Columns | None:
-        """Parse all messages at once; None where one is refused, or parsing cannot be trusted."""
+    def _fast(self, messages: Sequence[Message], lengths: Numbers) -> ColumnArrays | None:
+        """Parse all messages at once; None if one is rejected, or the result cannot be trusted."""
         made = self.whole(b"[%b]" % b",".join(messages))
         if made is not None and _rows(made) == len(messages):
             return made
@@ -77,18 +76,18 @@ class FieldParser:
         try:
             table = json.read_json(pyarrow.BufferReader(lines), block, self._options).combine_chunks()
             table.validate(full=True)
-        except (pyarrow.ArrowInvalid, pyarrow.ArrowNotImplementedError):  # a misfit; a map
+        except (pyarrow.ArrowInvalid, pyarrow.ArrowNotImplementedError):  # a wrong type; a map
             return None
         if table.num_rows != len(messages):
             return None
         return self._with_corrupt({name: table.column(name).chunk(0) for name in self._fields.schema.names})
 
-    def _with_corrupt(self, made: Columns) -> Columns:
+    def _with_corrupt(self, made: ColumnArrays) -> ColumnArrays:
         if self._fields.corrupt is not None:
             made[self._fields.corrupt] = pyarrow.nulls(_rows(made), pyarrow.string())
         return made
 
-    def _careful(self, messages: Sequence[Message], stream: str) -> Columns:
+    def _careful(self, messages: Sequence[Message], stream: str) -> ColumnArrays:
         parsed = [self._parser.parse(message) for message in messages]
         for message, one in zip(messages, parsed, strict=True):
             if self._fields.fails and not one.fits:
@@ -108,12 +107,12 @@ class FieldParser:
         return made
 
 
-def _rows(made: Columns) -> int:
+def _rows(made: ColumnArrays) -> int:
     return len(next(iter(made.values())))
 
 
 def _all_objects(lines: bytes, lengths: Numbers) -> bool:
-    """Tell whether every message begins as an object; Arrow 26 crashes on a lone `null`."""
+    """Return whether every message begins like an object; Arrow 26 crashes on a lone `null`."""
     begins = numpy.zeros(len(lengths), numpy.int64)
     numpy.cumsum(lengths[:-1] + 1, out=begins[1:])
     return bool((numpy.frombuffer(lines, numpy.uint8)[begins] == _OPENING).all())

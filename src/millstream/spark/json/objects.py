@@ -1,11 +1,11 @@
-"""Objects: rows as JSON, made column by column, without a Python object for each value.
+"""Objects: rows as JSON, encoded column by column, without a Python object for each value.
 
-Arrow writes plain numbers, booleans and text; only values of other types, and text that needs escapes,
-are written one by one.
+Arrow formats numbers, booleans and text; only values of other types, and text that needs escapes, are
+encoded one by one.
 
         n        text         {"n":     1    ,"text":"    one    "}
         1        one          {"n":     2    ,"text":"    two    "}
-        2        two          `--------------- columns and what stands between them, joined row by row
+        2        two          `--------------- columns and literals, joined row by row
 """
 
 from typing import Any
@@ -16,22 +16,27 @@ import pyarrow
 from pyarrow import compute, types
 
 from millstream.client.core import bodies
-from millstream.spark.sink.columns import RowError
 
 _QUOTE = '"'
 _SPECIAL = (b'"', b"\\")
 _FIRST_PRINTABLE = 0x20
 
 
+class UnsupportedTypeError(ValueError):
+    """JSON has no representation for the type of a column."""
+
+
 def _refuse(value: Any) -> Any:
-    raise RowError(f"JSON has nothing for a {type(value).__name__}; cast the column, for instance to string")
+    raise UnsupportedTypeError(
+        f"JSON has no type for a {type(value).__name__}; cast the column, for instance to string"
+    )
 
 
 _encode = msgspec.json.Encoder(decimal_format="number", enc_hook=_refuse).encode
 
 
 def objects(rows: pyarrow.RecordBatch, fields: tuple[str, ...], ending: str = "") -> pyarrow.Array:
-    """Write each row as an object, followed by an ending; a ValueError or KeyError is one that cannot be."""
+    """Encode each row as an object, followed by `ending`; raises ValueError or KeyError."""
     columns: list[pyarrow.Array | str] = []
     before = "{"
     for name in fields:
@@ -42,12 +47,12 @@ def objects(rows: pyarrow.RecordBatch, fields: tuple[str, ...], ending: str = ""
 
 
 def joined(rows: pyarrow.RecordBatch, fields: tuple[str, ...]) -> memoryview:
-    """Write rows as objects with commas between them."""
+    """Encode rows as objects, separated by commas."""
     return _content(objects(rows, fields, ending=","))[:-1]
 
 
 def _texts(column: pyarrow.Array) -> tuple[str, pyarrow.Array]:
-    """Write a column's values as JSON; where all of them are between quotes, the quotes are left out."""
+    """Encode a column's values; returns the quotes separately if all values have them."""
     kind = column.type
     if types.is_string(kind) and not _has_special(column):
         if not column.null_count:
@@ -61,8 +66,8 @@ def _texts(column: pyarrow.Array) -> tuple[str, pyarrow.Array]:
 
 
 def _has_special(column: pyarrow.Array) -> bool:
-    """Tell whether there is text that JSON escapes."""
-    content = bytes(_content(column))  # copied for `in`, which is faster than anything that needs no copy
+    """Return whether a text needs escapes in JSON."""
+    content = bytes(_content(column))  # a copy, because `in` on bytes is the fastest search
     if not content:
         return False
     first = numpy.frombuffer(content, numpy.uint8).min()
@@ -70,7 +75,7 @@ def _has_special(column: pyarrow.Array) -> bool:
 
 
 def _content(column: pyarrow.Array) -> memoryview:
-    """Give the bytes of all texts, which lie side by side."""
+    """Return the bytes of all texts, which are contiguous."""
     _, ends, content = column.buffers()
     if content is None:
         return memoryview(b"")
@@ -79,7 +84,7 @@ def _content(column: pyarrow.Array) -> memoryview:
 
 
 def _floats(column: pyarrow.Array) -> pyarrow.Array:
-    """Write numbers so that they are read as floats again: Arrow leaves out the `.0`."""
+    """Format numbers so that they are read as floats again: Arrow omits the `.0`."""
     if not compute.all(compute.is_finite(column), min_count=0).as_py():
         bodies.refuse_nan(column.to_pylist())
     texts = column.cast(pyarrow.string())

@@ -1,10 +1,10 @@
-"""Parsing: one message of JSON into the values of typed columns, as Spark's own JSON source does it.
+"""Parsing: one JSON message into the values of typed columns, as Spark's own JSON source does.
 
-A field that is missing or null is null. A value that does not fit its column's type makes the
-record corrupt: the value is null, and what fits is kept. A string column takes any value, as text:
-numbers as they were written, objects and arrays as compact JSON.
+A missing field is null. A value of another type than its column makes the record corrupt: that value is
+null, and the others are kept. A string column takes any value, as text: numbers as they were written,
+objects and arrays as compact JSON.
 
-This is the careful way, message by message; `fields` takes the fast one where it can.
+This is the slow, exact way, message by message; `fields` uses a faster one where possible.
 """
 
 import json
@@ -16,10 +16,10 @@ import msgspec
 import pyarrow
 from pyarrow import types
 
-from millstream.spark.source.answers import Message
+from millstream.spark.json.messages import Message
 
 Convert = Callable[[Any], Any]
-"""Make a value of a column, or raise `_MisfitError`."""
+"""Convert a value to its column's type, or raise `_MisfitError`."""
 
 _NOT_FINITE = {
     "NaN": "nan",
@@ -29,14 +29,14 @@ _NOT_FINITE = {
 
 
 class Parsed(msgspec.Struct, frozen=True, gc=False):
-    """What one message gives: values by field, none where it is no object; and whether all of it fits."""
+    """One parsed message: values by field, empty if it is not an object; and whether all of it fits."""
 
     values: dict[str, Any]
     fits: bool
 
 
 class _MisfitError(Exception):
-    """A value is not of its column's type; `kept` is what fits of it."""
+    """A value is not of its column's type; `kept` is the part that is."""
 
     def __init__(self, kept: Any = None) -> None:
         super().__init__()
@@ -72,7 +72,7 @@ class MessageParser:
 
 
 def _converter(kind: pyarrow.DataType) -> Convert:
-    """Choose how values of a type are made."""
+    """Choose the conversion for a type."""
     if types.is_string(kind):
         return _string
     if types.is_boolean(kind):
@@ -93,11 +93,11 @@ def _converter(kind: pyarrow.DataType) -> Convert:
 def _string(found: Any) -> str:
     if not isinstance(found, str):
         found = _written(found)
-    return str(found).encode(errors="replace").decode()  # half of a surrogate pair is no character
+    return str(found).encode(errors="replace").decode()  # a lone surrogate is not a character
 
 
 def _written(found: Any) -> str:
-    """Write JSON again, with numbers as they were."""
+    """Format as JSON, with numbers as they were written."""
     if isinstance(found, dict):
         return "{" + ",".join(f"{_written(name)}:{_written(one)}" for name, one in found.items()) + "}"
     if isinstance(found, list):
@@ -168,7 +168,7 @@ def _map(convert: Convert) -> Convert:
 
 
 def _part(found: Any, convert: Convert) -> Any:
-    """Convert a part of a list or a map, which does not outlive a misfit."""
+    """Convert an element of a list or a map; a misfit discards the whole."""
     if found is None:
         return None
     try:

@@ -1,8 +1,7 @@
-"""Plain columns: messages of JSON as numbers, booleans and text, many at once.
+"""Plain columns: JSON messages as numbers, booleans and text, parsed in bulk.
 
-Most schemas are flat. For those msgspec reads a whole array of messages into rows of the right types,
-and refuses all of it when one value is of another type. A row of 90 bytes takes 0.34 us, and 0.55 us when
-messages are taken apart first and parsed by Arrow (AMD EPYC, 2026-11-15).
+Most schemas are flat. For those msgspec decodes an array of messages into typed rows, and rejects all of
+it if one value has another type. This is faster than splitting the array and parsing with Arrow.
 """
 
 from operator import attrgetter
@@ -12,19 +11,19 @@ import msgspec
 import pyarrow
 from pyarrow import types
 
-Columns = dict[str, pyarrow.Array]
+from millstream.spark.json.messages import ColumnArrays
 
 
 class PlainParser:
-    """Makes columns of an array of messages."""
+    """Parses an array of messages into columns."""
 
     def __init__(self, schema: pyarrow.Schema) -> None:
         self._schema = schema
         self._getters = [attrgetter(f"f{number}") for number in range(len(schema))]
         self._decoder = msgspec.json.Decoder(list[_row_type(schema)])  # type: ignore[misc]  # made here
 
-    def columns(self, array: bytes) -> Columns | None:
-        """Parse an array of messages; None where one of them is unusual."""
+    def columns(self, array: bytes) -> ColumnArrays | None:
+        """Parse an array of messages; None if one of them is unusual."""
         try:
             rows = self._decoder.decode(array)
             return {
@@ -42,7 +41,7 @@ class PlainParser:
 
 
 def plain_parser(schema: pyarrow.Schema) -> PlainParser | None:
-    """Make a parser, if there is one for such a schema."""
+    """Make a parser; None if the schema is not flat."""
     if not len(schema) or not all(_python_type(field.type) for field in schema):
         return None
     try:

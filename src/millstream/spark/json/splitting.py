@@ -1,10 +1,10 @@
-r"""Splitting: messages out of a JSON array that arrives in pieces of any size.
+r"""Splitting: the messages of a JSON array that arrives in chunks of any size.
 
         [{"a":1},{"b":     ->  {"a":1}
         [2,3]},"x"]        ->  {"b":[2,3]}   "x"
 
-A message keeps its bytes: big integers, key order and inner spacing. What is held is the message
-that has not ended yet, so memory is bounded by the largest message and the largest piece.
+Messages are not re-encoded: big integers, key order and spacing stay. Only the unfinished message is
+buffered, so memory is bounded by the largest message and the largest chunk.
 """
 
 import re
@@ -16,22 +16,22 @@ _SPACE = b" \t\r\n"
 
 
 class NotAnArrayError(ValueError):
-    """The body is not the JSON array that it should be."""
+    """The body is not a JSON array."""
 
 
 class ArraySplitter:
-    """Take pieces of one JSON array, give its elements."""
+    """Splits one JSON array into its elements."""
 
     def __init__(self) -> None:
         self._held = b""
-        self._scanned = 0  # how much of what is held has been looked at
+        self._scanned = 0  # how much of the buffer has been scanned
         self._depth = 0
         self._begins = 0  # where the current element begins
-        self._wait_for = 0  # look again when so much is held: no long string is looked at too often
+        self._wait_for = 0  # scan again at this size, so that a long string is not scanned too often
         self.ended = False
 
     def feed(self, data: bytes) -> list[bytes]:
-        """Take bytes, give the elements that they complete."""
+        """Add bytes; return the elements that are now complete."""
         self._held += data
         if len(self._held) < self._wait_for:
             return []
@@ -80,7 +80,7 @@ class ArraySplitter:
         found.append(element)
 
     def end(self) -> list[bytes]:
-        """Say that the body is complete, and give what was still held back."""
+        """End the body; return the last elements."""
         self._wait_for = 0
         found = self.feed(b"")
         if not self.ended:

@@ -5,15 +5,15 @@
     replay      a table -> streams
     profile     streams -> a stream of their rates, sizes, lag and changing shapes
 
-    starting    a Spark to run on: local, a cluster or Spark Connect; what is missing is named
-    inputs      which streams are read, and how fast
-    running     from a query to its end, with progress on the way
+    starting    a Spark session: local, a cluster or Spark Connect; errors name what is missing
+    inputs      which streams are read, and when to stop
+    running     run a query to its end, with progress
     records     which records are good, and what happens to the others
-    parquet     a table that gains files all at once, and is compacted
-    flushing    open windows are given out when the streams have ended
-    outputs     streams that a pipeline writes: as it names them, and closed at its end
-    shapes      pure: what a message looks like, and what has changed since the last one
+    parquet     a table that gains files atomically, and is compacted
+    flushing    emit open windows when the streams have ended
+    outputs     the streams that a pipeline writes, and closing them
+    shapes      pure: the fields and types of messages, and how they change
 
-Functions take a session; only `starting` makes one. Everything that Spark ships to other processes
-is a value, so that a job is the same locally, on a cluster and through Spark Connect.
+Functions take a session; only `starting` makes one. Everything that Spark sends to other processes is a
+value, so a job is the same locally, on a cluster and through Spark Connect.
 """

@@ -1,4 +1,4 @@
-"""archive: streams become a partitioned Parquet table, exactly once, which one can query while it grows."""
+"""archive: streams to a partitioned Parquet table, exactly once. It can be queried while it grows."""
 
 from collections.abc import Callable, Sequence
 
@@ -31,11 +31,11 @@ COMPACTED_BYTES = 128 * 2**20
 
 
 class ArchiveError(RuntimeError):
-    """The table is not one that this pipeline may write."""
+    """This pipeline must not write to the table."""
 
 
 class _Job(msgspec.Struct, frozen=True, kw_only=True):
-    """What a batch needs; it travels to wherever Spark calls `foreachBatch`."""
+    """What a batch needs; it is pickled to wherever Spark calls `foreachBatch`."""
 
     table: str
     checkpoint: str
@@ -60,9 +60,9 @@ def archive(
     """Append streams to a Parquet table.
 
     Without a `schema` its columns are `stream`, `offset` and `value`; with one (`id long, at timestamp`)
-    the fields of each message take the place of `value`. `date`, when a record was archived, is there
-    unless the schema has one. As soon as a folder holds `compact_files` small files they become one; 0
-    leaves them. The checkpoint is inside the table unless it is given.
+    the fields of each message take the place of `value`. `date`, the day a record was archived, is added
+    unless the schema has one. When a folder holds `compact_files` small files they are merged into one; 0
+    disables it. The checkpoint is inside the table unless it is given.
     """
     pace, bad = pace or Pace(), bad or BadRecords()
     job = _Job(
@@ -82,7 +82,7 @@ def archive(
 
 
 def read_table(spark: SparkSession, table: str) -> DataFrame:
-    """Read a table as it is after one of its batches, however it is being changed meanwhile."""
+    """Read a table as of one of its batches, even while it changes."""
     found = Table(table)
     files = [found.path(file.path) for file in found.snapshot()]
     if not files:
@@ -125,7 +125,7 @@ def _appending(job: _Job) -> Callable[[DataFrame, int], None]:
 
 
 def _append(job: _Job, batch: DataFrame, number: int) -> None:
-    """Add one batch to the table; a repeated one changes nothing."""
+    """Add one batch to the table; idempotent."""
     table = Table(job.table)
     query = checkpoint_id(batch.sparkSession, job.checkpoint)
     last = table.last_commit()
@@ -155,7 +155,7 @@ def _append(job: _Job, batch: DataFrame, number: int) -> None:
 
 
 def _stage(job: _Job, table: Table, rows: DataFrame, number: int) -> None:
-    """Write rows where nobody reads them yet: one file for each folder."""
+    """Write rows to the staging folder, one file for each partition."""
     columns = [name for name in rows.columns if name not in (RAW, ERROR)]
     kept = rows.select(*(f.col(f"`{name}`") for name in columns))
     gathered = kept.repartition(*(f.col(f"`{name}`") for name in job.partition_by or columns[:1]))
@@ -170,7 +170,7 @@ def _send_letters(options: dict[str, str], bad: DataFrame, query: str, number: i
 
 
 def _compact(table: Table, spark: SparkSession, query: str, number: int, at_least: int) -> None:
-    """Make one file of many small ones, folder by folder, each an atomic change of the table."""
+    """Merge small files, folder by folder, each an atomic change of the table."""
     groups = small_groups(
         table.files(), at_least=at_least, below_bytes=SMALL_BYTES, group_bytes=COMPACTED_BYTES
     )

@@ -1,4 +1,4 @@
-"""derive: streams become other streams, by SQL or by a Python function; what ended ends there, too."""
+"""derive: streams to other streams, by SQL or a Python function. When the inputs end, the outputs end."""
 
 from collections.abc import Callable
 
@@ -39,9 +39,9 @@ def derive(
     """Derive streams from streams, exactly once.
 
     The input has the columns `stream`, `offset` and `value`; with a `schema` the fields of each message
-    take the place of `value`. `event_time` names the column of the schema that windows go by, and
-    `watermark` how late a record may come. With `pace.until_closed` the open windows are given out at
-    the end, and the outputs are closed.
+    take the place of `value`. `event_time` names the column of the schema that windows use, and
+    `watermark` is how late a record may be. With `pace.until_closed` open windows are emitted at the end,
+    and the outputs are closed.
     """
     pace, bad = pace or Pace(), bad or BadRecords()
     if event_time is not None and schema is None:

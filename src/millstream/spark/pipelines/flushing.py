@@ -1,9 +1,9 @@
-"""Flushing: when streams have ended, windows that are still open are complete.
+"""Flushing: when streams have ended, open windows are complete, and are emitted.
 
-Spark gives a window out when the watermark has passed its end, and the watermark only moves with
-data: the last windows of a closed stream would never come. So one more source takes part in the
-query, which is silent until it is told that the end is reached; then it gives one row from the far
-future. The row moves the watermark and is dropped. That it was given is part of the checkpoint.
+Spark emits a window when the watermark has passed its end, and the watermark only moves with data: the last
+windows of a closed stream would never be emitted. So the query has one more source, which is empty until
+the end is reached; then it returns one row from the far future. The row moves the watermark and is
+dropped. The checkpoint records that it was returned.
 """
 
 from collections.abc import Iterator
@@ -49,22 +49,22 @@ class EndSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """Give the name for `format`."""
+        """Return the name for `format`."""
         return _NAME
 
     def schema(self) -> str:
-        """Give the columns."""
+        """Return the columns."""
         return "at string"
 
     def streamReader(self, schema: StructType) -> _EndReader:
-        """Make what Spark asks."""
+        """Make the reader of a streaming query."""
         return _EndReader(int(self.options[_REACHED]))
 
 
 def with_end(
     spark: SparkSession, rows: DataFrame, event_time: str, delay: str, *, reached: bool
 ) -> DataFrame:
-    """Give rows a watermark that goes to the end of time once the end is reached."""
+    """Add a watermark that moves to the far future once the end is reached."""
     spark.dataSource.register(EndSource)
     end = spark.readStream.format(_NAME).option(_REACHED, str(int(reached))).load()
     kinds = {field.name: field.dataType for field in rows.schema.fields}
@@ -73,11 +73,11 @@ def with_end(
         for name, kind in kinds.items()
     ]
     marked = rows.unionByName(end.select(*columns)).withWatermark(event_time, delay)
-    # It looks at the time, so that Spark does not filter before it has seen the watermark.
+    # The filter uses the time, so that Spark does not apply it before the watermark.
     return marked.where(f.col(f"`{event_time}`") < f.lit(LAST_TIME).cast("timestamp"))
 
 
 def one_row(spark: SparkSession) -> DataFrame:
-    """Give a streaming table that holds one row, ever: for work that is done once for each checkpoint."""
+    """Return a streaming table of exactly one row, for work that is done once for each checkpoint."""
     spark.dataSource.register(EndSource)
     return spark.readStream.format(_NAME).option(_REACHED, "1").load()

@@ -17,7 +17,7 @@ _QUICK_RETRIES = "2"
 
 
 class Input(msgspec.Struct, frozen=True, kw_only=True):
-    """Streams of a server: a glob, or names with commas. `options` are those of the Spark source."""
+    """Streams of a server: a glob, or names separated by commas. `options` are those of the Spark source."""
 
     url: str
     streams: str
@@ -30,26 +30,26 @@ class Input(msgspec.Struct, frozen=True, kw_only=True):
         return stream_name(self.streams) if "*" in self.streams else None
 
     def reads(self, name: str) -> bool:
-        """Tell whether a stream is, or would be, one of these."""
+        """Return whether a stream is, or would be, one of these."""
         if self.pattern is not None:
             return glob_matches(self.pattern, name)
         return stream_name(name) in {stream_name(one) for one in self.streams.split(",")}
 
     def server(self) -> dict[str, str]:
-        """Give the options that name the server."""
+        """Return the options that name the server."""
         return {"url": self.url, **({"token": self.token} if self.token else {})}
 
     def source(self) -> dict[str, str]:
-        """Give the options of the source."""
+        """Return the options of the source."""
         chosen = {"streams": self.streams} if self.pattern is None else {"pattern": self.pattern}
         return {**self.server(), "maxBytesPerTrigger": BATCH_BYTES, **chosen, **self.options}
 
 
 class Pace(msgspec.Struct, frozen=True, kw_only=True):
-    """When a pipeline works, and when it stops; one of these.
+    """When a pipeline runs, and when it stops. Set one of these.
 
-    `until_closed`: until all streams have ended. `once`: until everything that is there now is read.
-    `every`: for ever, at most so often, such as `10 seconds`.
+    `until_closed`: until all streams have ended. `once`: until everything that exists now is read.
+    `every`: forever, at this interval, such as `10 seconds`.
     """
 
     until_closed: bool = False
@@ -58,7 +58,7 @@ class Pace(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def ends(self) -> bool:
-        """Tell whether the pipeline stops by itself."""
+        """Whether the pipeline stops by itself."""
         return self.until_closed or self.once
 
     def applied(self, writer: DataStreamWriter) -> DataStreamWriter:
@@ -79,7 +79,7 @@ def following(spark: SparkSession, source: Input, pace: Pace, **more: str) -> Da
 
 
 def look(source: Input) -> None:
-    """Ask the server for the streams, so that a wrong name or address is told before Spark is started."""
+    """Look up the streams, so that a wrong name or address fails before Spark is started."""
     options = source_options({**source.source(), "retries": _QUICK_RETRIES})
     server = Server(options)
     if options.pattern is not None:
@@ -89,7 +89,7 @@ def look(source: Input) -> None:
 
 
 def refuse_loops(source: Input, outputs: Iterable[str | None]) -> None:
-    """Refuse to write to what is read."""
+    """Refuse to write to a stream that is read."""
     for name in outputs:
         if name is not None and source.reads(name):
             raise OptionError(

@@ -1,7 +1,7 @@
-"""Outputs: the streams that a pipeline writes, as values, and their end.
+"""Outputs: the streams that a pipeline writes, and closing them.
 
-A pipeline writes two columns, `stream` and `value`, so that results and dead letters travel in one
-query and count once together.
+A pipeline writes two columns, `stream` and `value`, so that results and dead letters are written by one
+query and committed together.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,15 +25,14 @@ from millstream.spark.pipelines.records import (
     letter,
 )
 from millstream.spark.sink.columns import OFFSET, STREAM, VALUE
-from millstream.spark.sink.outputs import DEFAULT_CONTENT_TYPE, Outputs
-from millstream.spark.sink.outputs import Output as Found
+from millstream.spark.sink.outputs import DEFAULT_CONTENT_TYPE, Outputs, OutputStream
 
 _TYPE = "contentType"
 _TO_JSON = {"ignoreNullFields": "false"}
 
 
 class Output(msgspec.Struct, frozen=True, kw_only=True):
-    """Where results go: to `stream`, or where each row's column `stream` says.
+    """Where results go: to `stream`, or to the stream named by each row's column `stream`.
 
     `closes` is a glob of streams to close at the end, for rows that name theirs. `options` are those
     of the Spark sink.
@@ -46,26 +45,26 @@ class Output(msgspec.Struct, frozen=True, kw_only=True):
     options: Mapping[str, str] = {}
 
     def sink(self) -> dict[str, str]:
-        """Give the options of the sink, but for the stream, which is a column."""
+        """Return the options of the sink, without the stream, which is a column."""
         given = {"url": self.url, **({"token": self.token} if self.token else {}), **self.options}
         return {key: value for key, value in given.items() if key != _TYPE or self.stream is None}
 
     def prepare(self, letters: str | None) -> None:
-        """Make sure that the streams are there, so that their readers can wait for them."""
+        """Create the streams, so that readers can wait for them."""
         if self.stream is not None:
             self._open(self.stream, self.options.get(_TYPE))
         if letters is not None:
             self._open(letters, DEFAULT_CONTENT_TYPE)
 
     def holds_json(self) -> bool:
-        """Tell whether values must be JSON."""
+        """Return whether values must be JSON."""
         wanted = self.options.get(_TYPE) or DEFAULT_CONTENT_TYPE
         if self.stream is not None:
             return self._open(self.stream, self.options.get(_TYPE)).kind is Kind.JSON
         return kind_of(wanted.encode("latin-1")) is Kind.JSON
 
     def close(self) -> None:
-        """Close what was written, so that its readers see the end."""
+        """Close the output streams."""
         checked = sink_options(self.sink(), streaming=False)
         outputs = Outputs(checked)
         names = [] if self.stream is None else [stream_name(self.stream)]
@@ -74,7 +73,7 @@ class Output(msgspec.Struct, frozen=True, kw_only=True):
         for name in names:
             outputs.close(name)
 
-    def _open(self, name: str, content_type: str | None) -> Found:
+    def _open(self, name: str, content_type: str | None) -> OutputStream:
         given = self.sink() | ({_TYPE: content_type} if content_type else {})
         return Outputs(sink_options(given, streaming=False)).open(stream_name(name))
 
@@ -82,10 +81,9 @@ class Output(msgspec.Struct, frozen=True, kw_only=True):
 def addressed(
     rows: DataFrame, output: Output, bad: BadRecords, pipeline: str, carries: Sequence[str] = ()
 ) -> DataFrame:
-    """Give results as `stream` and `value`, with dead letters in the place of those that no stream can hold.
+    """Return results as `stream` and `value`; rows that no stream can hold become dead letters.
 
-    A `value` of text or bytes is written as it is, other columns as an object; those that it `carries`
-    are kept beside it.
+    A `value` of text or bytes is written as it is, other columns as an object. Columns in `carries` are kept.
     """
     named = {field.name: field.dataType for field in rows.schema.fields}
     if output.stream is None and STREAM not in named:

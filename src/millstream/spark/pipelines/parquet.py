@@ -1,15 +1,14 @@
-"""A Parquet table that gains files all at once, and is compacted, without a server of its own.
+"""A Parquet table that gains files atomically, and is compacted, without a catalog service.
 
-    table/date=2026-11-15/000000012-0000.parquet      what anybody reads
-    table/_archive/commit.json                         the last change: files that come, files that go
-    table/_archive/staged/                             files on their way
-    table/_checkpoint/                                 Spark's, unless it is elsewhere
+    table/date=2026-11-15/000000012-0000.parquet      what readers see
+    table/_archive/commit.json                         the last change: files added, files removed
+    table/_archive/staged/                             files not committed yet
+    table/_checkpoint/                                 Spark's, unless another place is given
 
-Spark, pandas, DuckDB and others skip names that begin with an underscore. A batch is written to
-`staged`; then `commit.json` is replaced, which is the moment from which the batch counts; then its
-files are moved to their places, and only after that the files go that they replace (compaction). A
-crash before the commit leaves nothing, one after it is made good by whoever comes next. A repeated
-batch finds its own number in the commit and changes nothing, whatever it would hold this time.
+Spark, pandas, DuckDB and others skip names that begin with an underscore. A batch is written to `staged`;
+replacing `commit.json` commits it; then its files are moved to their places, and only then the files that
+they replace are removed (compaction). A crash before the commit leaves nothing; after it, the next run
+finishes the change. A repeated batch finds its own number in the commit and changes nothing.
 """
 
 from pathlib import Path, PurePosixPath
@@ -42,12 +41,12 @@ class File(msgspec.Struct, frozen=True):
 
     @property
     def folder(self) -> str:
-        """Where it is, which says the values of its partition columns."""
+        """Its folder, which encodes the values of its partition columns."""
         return str(PurePosixPath(self.path).parent)
 
 
 class Table:
-    """The files of a table, seen from the driver."""
+    """The files of a table, as the driver uses them."""
 
     def __init__(self, location: str) -> None:
         self.location = located(location)
@@ -57,18 +56,18 @@ class Table:
             raise OptionError("table", f"{location!r} cannot be opened: {error}") from None
 
     def path(self, below: str) -> str:
-        """Give a path as Spark takes it."""
+        """Return a path in Spark's form."""
         return f"{self.location.rstrip('/')}/{below}"
 
     def last_commit(self) -> Commit | None:
-        """Read what changed last."""
+        """Read the last change."""
         if not self._exists(_COMMIT):
             return None
         with self._files.open_input_stream(f"{self._root}/{_COMMIT}") as file:
             return msgspec.json.decode(file.readall(), type=Commit)
 
     def apply(self, commit: Commit) -> None:
-        """Make a change count, and carry it out."""
+        """Commit a change, and carry it out."""
         self._files.create_dir(f"{self._root}/{HIDDEN}", recursive=True)
         written = f"{self._root}/{_COMMIT}.new"
         with self._files.open_output_stream(written) as file:
@@ -77,7 +76,7 @@ class Table:
         self.finish(commit)
 
     def finish(self, commit: Commit) -> None:
-        """Carry out what is left of a change; doing it again changes nothing."""
+        """Carry out the rest of a change; idempotent."""
         for source, target in commit.adds:
             if self._exists(source):
                 self._files.create_dir(f"{self._root}/{PurePosixPath(target).parent}", recursive=True)
@@ -87,7 +86,7 @@ class Table:
                 self._files.delete_file(f"{self._root}/{path}")
 
     def clear_staged(self) -> None:
-        """Forget what was written and never committed."""
+        """Remove staged files that were never committed."""
         if self._exists(STAGED):
             self._files.delete_dir(f"{self._root}/{STAGED}")
 
@@ -105,7 +104,7 @@ class Table:
         return sorted(found, key=lambda file: file.path)
 
     def snapshot(self) -> list[File]:
-        """List the files of one state of the table, although it is being changed."""
+        """List the files of one consistent state of the table, even while it changes."""
         while True:
             before = self.last_commit()
             found = self.files()
@@ -118,12 +117,12 @@ class Table:
 
 
 def located(location: str) -> str:
-    """Give a location that means the same in every process."""
+    """Return a location that means the same in every process."""
     return location if "://" in location else str(Path(location).absolute())
 
 
 def targets(staged: list[File], below: str, batch: int, kind: str = "") -> list[tuple[str, str]]:
-    """Say where staged files go: the same folders, and names that tell the batch."""
+    """Map staged files to their places: the same folders, with names that contain the batch."""
     pairs = []
     for number, file in enumerate(staged):
         folder = PurePosixPath(file.folder).relative_to(below)
@@ -132,7 +131,7 @@ def targets(staged: list[File], below: str, batch: int, kind: str = "") -> list[
 
 
 def small_groups(files: list[File], *, at_least: int, below_bytes: int, group_bytes: int) -> list[list[File]]:
-    """Choose files of one folder each that should become one: where there are many small ones."""
+    """Choose groups of small files, each in one folder, to merge."""
     by_folder: dict[str, list[File]] = {}
     for file in files:
         if file.size < below_bytes:
@@ -150,7 +149,7 @@ def small_groups(files: list[File], *, at_least: int, below_bytes: int, group_by
 
 
 def _as_of(found: list[File], commit: Commit) -> list[File]:
-    """Leave out what a change has not finished: all of its files are there, or none."""
+    """Apply an unfinished change: all of its files are listed, or none."""
     there = {file.path for file in found}
     added = {target for _, target in commit.adds}
     gone = set(commit.removes) if added <= there else added

@@ -1,7 +1,7 @@
-"""profile: what streams carry, window by window, published to a stream of its own.
+"""profile: rates, sizes, lag and shapes of streams, published to a stream.
 
-Records have no time of their own, so a window is what one batch has read of a stream: from the stream's
-last report until now. What a stream looked like is Spark's state, kept in the checkpoint.
+Records carry no time, so a window is what one batch has read of a stream, from its last report until now.
+The last shape of a stream is Spark state, kept in the checkpoint.
 """
 
 import datetime
@@ -58,7 +58,7 @@ class Report(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 class _Seen(msgspec.Struct, frozen=True):
-    """What is remembered of a stream: until when it was read, and its shape."""
+    """The state of a stream: until when it was read, and its shape."""
 
     until: str
     shape: Shape
@@ -73,7 +73,7 @@ def profile(
     pace: Pace | None = None,
     on_progress: Callable[[Progress], None] | None = None,
 ) -> Progress:
-    """Publish counts, bytes, lag and changes of shape of streams; `output.stream` itself is left out."""
+    """Publish counts, bytes, lag and schema changes of streams; `output.stream` itself is excluded."""
     pace = pace or Pace(every=EVERY)
     if output.stream is None:
         output = msgspec.structs.replace(output, stream=STREAM_NAME)
@@ -94,7 +94,7 @@ def profile(
 
 
 def _summed_up(batches: Iterable[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
-    """Count a task's rows by stream; runs on executors. Of each batch, 1000 messages show their shape."""
+    """Count a task's rows by stream; runs on executors. Up to 1000 messages of a batch give its shape."""
     for batch in batches:
         table = pyarrow.Table.from_batches([batch])
         for name in table.column(STREAM).unique().to_pylist():
@@ -122,7 +122,7 @@ def _reporting(options: SourceOptions) -> Callable[..., Iterator[pandas.DataFram
         whole = pandas.concat(list(parts))
         seen = msgspec.json.decode(state.get[0], type=_Seen) if state.exists else None
         made = _report(key[0], whole, seen, Server(options))
-        # A stream that shows no fields for once has not changed.
+        # A window without fields is not a change.
         shape = made.fields or (seen.shape if seen is not None else {})
         state.update((msgspec.json.encode(_Seen(made.until, shape)).decode(),))
         yield pandas.DataFrame({"value": [msgspec.json.encode(made).decode()]})
@@ -151,10 +151,10 @@ def _report(name: str, parts: pandas.DataFrame, seen: _Seen | None, server: Serv
 
 
 def _behind(server: Server, name: str, offset: str) -> tuple[int | None, bool]:
-    """Say how many bytes a stream holds after an offset, and whether it has ended."""
+    """Return how many bytes a stream holds after an offset, and whether it has ended."""
     try:
         found = server.look(name)
-    except errors.MillstreamError:  # it may be gone; what was read of it is still worth a report
+    except errors.MillstreamError:  # it may be deleted; what was read is still reported
         return None, False
     apart = bytes_between(offset, found.tail)
     return (None if apart is None else max(0, apart)), found.closed

@@ -1,8 +1,8 @@
-"""Records: which are good, and what happens to the others.
+"""Records: which are valid, and what happens to the others.
 
-A record is good when it is one JSON object that fits the schema. The others are never lost: they go
-to a dead-letter stream, as they came and with a reason, or they stop the pipeline. The judgement is a
-column, `_error`, which is null for good records.
+A record is valid if it is one JSON object that matches the schema. Others are never lost: they go to a
+dead-letter stream, unchanged and with a reason, or they stop the pipeline. The column `_error` holds the
+reason; it is null for valid records.
 """
 
 import msgspec
@@ -16,11 +16,11 @@ from millstream.spark.pipelines.running import RECORDS
 from millstream.spark.sink.columns import OFFSET, STREAM, VALUE
 
 RAW, ERROR = "_value", "_error"
-"""The message as it came, and what is wrong with it: names that leave those of fields free."""
+"""The original message, and what is wrong with it. The names avoid those of fields."""
 
 DEAD_LETTER, FAIL = "dead-letter", "fail"
 LAST_TIME = "9999-01-01"
-"""Later times are no times: they would close every window."""
+"""Later times are refused: they would close every window."""
 
 _CORRUPT = "_corrupt_record"
 _FIELDS = "_fields"
@@ -39,19 +39,19 @@ class BadRecords(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def name(self) -> str | None:
-        """The stream that is written, if there is one."""
+        """The dead-letter stream, if there is one."""
         return stream_name(self.stream) if self.action == DEAD_LETTER else None
 
 
 def parsed(frame: DataFrame, schema: str, event_time: str | None = None) -> DataFrame:
-    """Take messages apart: `stream`, `offset`, `_value`, the fields of the schema, and `_error`."""
+    """Parse messages: `stream`, `offset`, `_value`, the fields of the schema, and `_error`."""
     wanted = _message_schema(schema)
     with_corrupt = StructType([*wanted.fields, StructField(_CORRUPT, StringType())])
     permissive = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
     fields = f.from_json(f.col(VALUE).cast("string"), with_corrupt, permissive)
     taken = frame.select(STREAM, OFFSET, f.col(VALUE).alias(RAW), fields.alias(_FIELDS))
     text = f.col(RAW).cast("string")
-    # from_json would read the first of several values, and forget the others.
+    # from_json would read the first of several values and ignore the others.
     is_object = is_one_message(text) & text.rlike(r"^\s*\{")
     error = (
         f.when(~is_object, "not one JSON object")
@@ -69,13 +69,13 @@ def parsed(frame: DataFrame, schema: str, event_time: str | None = None) -> Data
 
 
 def counted(frame: DataFrame, name: str = RECORDS) -> DataFrame:
-    """Let Spark count records while they pass."""
+    """Count records with Spark's observation metrics."""
     bad = f.count_if(f.col(ERROR).isNotNull()).alias("bad")
     return frame.observe(name, f.count(f.lit(1)).alias("rows"), bad)
 
 
 def judged(frame: DataFrame, bad: BadRecords, where: Column) -> DataFrame:
-    """Stop at the first bad record, if that is wanted; `where` says which it is."""
+    """Fail at the first bad record if configured so; `where` locates it."""
     if bad.action != FAIL:
         return frame
     message = f.concat_ws(": ", f.lit("BadRecordError"), where, f.col(ERROR), _start_of(f.col(RAW)))
@@ -84,17 +84,17 @@ def judged(frame: DataFrame, bad: BadRecords, where: Column) -> DataFrame:
 
 
 def located() -> Column:
-    """Say where a message of a stream is."""
+    """Describe where a message of a stream is."""
     return f.concat(f.col(STREAM), f.lit(" before "), f.col(OFFSET))
 
 
 def is_one_message(text: Column) -> Column:
-    """Tell whether a text is one JSON value; `1,2` and `{} {}` are not."""
+    """Return whether a text is one JSON value; `1,2` and `{} {}` are not."""
     return f.coalesce(f.json_array_length(f.concat(f.lit("["), text, f.lit("]"))) == 1, f.lit(False))
 
 
 def letter(pipeline: str, *fields: str) -> Column:
-    """Write a bad record as a dead letter: where it was, what it was, and why."""
+    """Encode a bad record as a dead letter: its place, its content, and the reason."""
     named = f.struct(
         *(f.col(name) for name in fields),
         f.col(RAW).cast("string").alias("value"),
@@ -117,7 +117,7 @@ def _message_schema(text: str) -> StructType:
 
 
 def columns(text: str) -> StructType:
-    """Read a schema: names and types, with commas."""
+    """Parse a schema: names and types, separated by commas."""
     try:
         found = StructType.fromDDL(text)
     except Exception as error:
@@ -125,5 +125,5 @@ def columns(text: str) -> StructType:
         raise OptionError(
             "schema", f"{text!r} is not one ({first}); write columns as 'id long, at timestamp, name string'"
         ) from None
-    assert isinstance(found, StructType)  # names and types make nothing else
+    assert isinstance(found, StructType)  # names and types give nothing else
     return found

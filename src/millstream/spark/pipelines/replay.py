@@ -1,8 +1,8 @@
-"""replay: a table becomes streams, exactly once; interrupted, it goes on where it was.
+"""replay: a table to streams, exactly once. An interrupted run resumes where it stopped.
 
-Files are followed as Spark's file source does: it notes in the checkpoint which files were read, a few
-in each batch. Other tables, such as those of a database, are written whole, as one transaction; so are
-archives, whose files are rewritten.
+Files are read by Spark's file source, which records in the checkpoint which files were read, a few in each
+batch. Other tables, such as those of a database, are written in one transaction; so are archives, because
+compaction rewrites their files.
 """
 
 import re
@@ -34,10 +34,10 @@ _SINK, _ORDER = "replay", "_order"
 
 
 class TableInput(msgspec.Struct, frozen=True, kw_only=True):
-    """A table that Spark can read: a format, where it is, and the format's options.
+    """A table that Spark can read: its format, path and options.
 
-    `columns` are SQL expressions to take instead of all columns, `order_by` columns to write in order
-    of, `stream_by` an expression that names each row's stream.
+    `columns` are SQL expressions to select instead of all columns, `order_by` the columns to sort by,
+    `stream_by` an expression that names each row's stream.
     """
 
     format: str = "parquet"
@@ -60,10 +60,10 @@ def replay(
     closes: bool = False,
     on_progress: Callable[[Progress], None] | None = None,
 ) -> Progress:
-    """Write a table to streams: once by default, or for ever, as files come (`Pace(every=...)`).
+    """Write a table to streams: once by default, or forever as new files arrive (`Pace(every=...)`).
 
-    Rows are ordered by `order_by` within a batch, which is 16 files (`maxFilesPerTrigger`) or, for
-    what are no files, everything. With `closes` the outputs are closed after the last row.
+    Rows are sorted by `order_by` within a batch, which is 16 files (`maxFilesPerTrigger`), or everything
+    if the table is not files. With `closes` the outputs are closed after the last row.
     """
     pace, bad = pace or Pace(once=True), bad or BadRecords()
     if pace.until_closed:
@@ -84,7 +84,7 @@ def replay(
 
 
 class _Job(msgspec.Struct, frozen=True, kw_only=True):
-    """What a batch needs; it travels to wherever Spark calls `foreachBatch`."""
+    """What a batch needs; it is pickled to wherever Spark calls `foreachBatch`."""
 
     table: TableInput
     output: Output
@@ -98,7 +98,7 @@ def _writing(job: _Job) -> Callable[[DataFrame, int], None]:
         spark = batch.sparkSession
         made = _made(_read(spark, job.table), job) if job.whole else batch
         if job.table.order_by:
-            # A few files are sorted in one place: to sort in many, Spark would read them twice.
+            # A few files are sorted in one partition: to sort in many, Spark would read them twice.
             made = made.orderBy(_ORDER) if job.whole else made.repartition(1).sortWithinPartitions(_ORDER)
         ids = {"txnAppId": checkpoint_id(spark, job.checkpoint), "txnVersion": str(number), "sinkId": _SINK}
         sink = made.drop(_ORDER).write.format(FORMAT).mode("append")
@@ -108,7 +108,7 @@ def _writing(job: _Job) -> Callable[[DataFrame, int], None]:
 
 
 def _made(rows: DataFrame, job: _Job) -> DataFrame:
-    """Name the rows' streams, choose their columns, put the bad ones aside, and note their order."""
+    """Name the rows' streams, select columns, separate bad rows, and record the order."""
     marked, table = rows, job.table
     if _CORRUPT in rows.columns:
         marked = rows.withColumnsRenamed({_CORRUPT: RAW})
@@ -125,7 +125,7 @@ def _made(rows: DataFrame, job: _Job) -> DataFrame:
 
 
 def _files(spark: SparkSession, table: TableInput) -> DataFrame:
-    """Follow files; all of them, however old, for none may be lost."""
+    """Follow files, including old ones."""
     defaults = {"maxFilesPerTrigger": str(_FILES_PER_BATCH), "maxFileAge": _FOR_EVER}
     path = _path(table)
     if Path(path).is_file():  # Spark follows folders only
@@ -142,7 +142,7 @@ def _read(spark: SparkSession, table: TableInput) -> DataFrame:
 
 
 def _schema(spark: SparkSession, table: TableInput) -> StructType:
-    """Find the columns, and add one in which Spark puts what it could not read."""
+    """Infer the columns, and add one for records that Spark could not parse."""
     if table.schema is None:
         found = spark.read.format(table.format).options(**_parsing(table)).load(_path(table)).schema
     else:
@@ -165,12 +165,12 @@ def _path(table: TableInput) -> str:
 
 
 def _literal(name: str) -> str:
-    """Write a name as a glob that matches nothing else."""
+    """Escape a name, so that as a glob it matches only itself."""
     return re.sub(r"([*?\[\]{}\\])", r"\\\1", name)
 
 
 def _is_archive(table: TableInput) -> bool:
-    """Tell whether a table is one of `archive`'s: compaction puts its rows into other files."""
+    """Return whether a table was written by `archive`: compaction moves its rows to other files."""
     return (
         table.format == "parquet" and table.path is not None and Table(table.path).last_commit() is not None
     )

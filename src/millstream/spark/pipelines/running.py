@@ -1,7 +1,7 @@
-"""Running: from a query to its end, with progress on the way.
+"""Running: run a query to its end, with progress.
 
-Lag is how many bytes the streams hold that the query has not read: Spark reports how far a batch
-went, and the source reports the tails that it saw. Where offsets do not count bytes it is unknown.
+Lag is the number of bytes in the streams that the query has not read: Spark reports where a batch ended, and
+the source reports the tails. If offsets do not count bytes, lag is unknown.
 """
 
 import json
@@ -19,7 +19,7 @@ from millstream.spark.pipelines.inputs import Pace
 from millstream.spark.source.offsets import bytes_between
 
 RECORDS, LETTERS = "records", "letters"
-"""The names under which queries count what they write, and what they look through for dead letters."""
+"""The names of the metrics for records written, and for records checked for dead letters."""
 
 _POLL_S = 0.3
 _RAISED = re.compile(r"^\s*(?:[\w.]*\.)?(\w+Error): (.+)$", re.MULTILINE)
@@ -29,7 +29,7 @@ _BAD_RECORD = re.compile(r"(BadRecordError): (.+)")
 
 
 class Progress(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """How far a pipeline is: its last batch, and all since it was started."""
+    """The progress of a pipeline: its last batch, and totals since its start."""
 
     batch: int
     batch_rows: int | None
@@ -49,7 +49,7 @@ class PipelineError(RuntimeError):
 
 
 class Meter:
-    """Adds up what Spark reports about batches, of one run or several; records only where it can."""
+    """Sums Spark's reports about batches, over one run or several; records only if Spark counts them."""
 
     def __init__(self, show: Callable[[Progress], None] | None = None, *, counts: bool = True) -> None:
         self._counts = counts
@@ -60,8 +60,8 @@ class Meter:
         self._seen: set[tuple[str, int]] = set()
 
     def run(self, spark: SparkSession, writer: DataStreamWriter, pace: Pace, checkpoint: str) -> None:
-        """Start a query and watch it to its end; it is stopped, whatever happens."""
-        # Spark finds sources by the active session, and threads other than the first have none: this sets it.
+        """Start a query and wait for its end; it is always stopped."""
+        # Spark finds data sources by the active session, which only the first thread has: this sets it.
         spark.createDataFrame([], "unused int")
         query = pace.applied(writer.option("checkpointLocation", checkpoint)).start()
         try:
@@ -78,7 +78,7 @@ class Meter:
             self.add(json.loads(reported.json))
 
     def add(self, reported: Mapping[str, Any]) -> None:
-        """Take one of Spark's reports; those that tell of no batch count for nothing."""
+        """Add one of Spark's reports; those without a batch are ignored."""
         key = (reported["runId"], reported["batchId"])
         if "addBatch" not in reported.get("durationMs", {}) or key in self._seen:
             return
@@ -86,7 +86,7 @@ class Meter:
         observed = reported.get("observedMetrics", {})
         bad = sum(counts.get("bad") or 0 for counts in observed.values())
         before = self.progress
-        # Who looks for dead letters apart reads everything twice, and Spark counts it twice.
+        # A separate query for dead letters reads everything twice, and Spark counts it twice.
         read = sum(source.get("numInputRows", 0) for source in reported["sources"])
         rows = observed.get(LETTERS, {}).get("rows", read) if self._counts else None
         self.progress = Progress(
@@ -103,7 +103,7 @@ class Meter:
 
 
 def lag_bytes(sources: list[Mapping[str, Any]]) -> int | None:
-    """Add up how far a batch's end is from the tails, None when offsets do not tell."""
+    """Sum the distance of a batch's end from the tails; None if offsets do not count bytes."""
     total: int | None = None
     for source in sources:
         end, latest = _decoded(source.get("endOffset")), _decoded(source.get("latestOffset"))
@@ -120,7 +120,7 @@ def lag_bytes(sources: list[Mapping[str, Any]]) -> int | None:
 
 
 def explained(text: str) -> PipelineError:
-    """Find what went wrong in what Spark says, which is long."""
+    """Extract the cause from Spark's long error message."""
     found = _BAD_RECORD.findall(text) or _RAISED.findall(text)
     named = [(kind, message) for kind, message in found if not kind.startswith("Py")]
     kind, message = named[-1] if named else ("SparkError", text.partition("=== Streaming Query")[0])

@@ -1,9 +1,9 @@
-"""Shapes: what a stream's messages look like, and what has changed. Pure.
+"""Shapes: the fields and types of a stream's messages, and how they change. Pure.
 
-A shape says for each field of a message which types it had: `{"user.id": ["integer"], "note":
+A shape maps each field of a message to the types it had: `{"user.id": ["integer"], "note":
 ["null", "string"]}`. Fields inside objects have dots in their names, elements of arrays have `[]`.
-Messages that are no objects have one field, with an empty name; content that is not JSON has none.
-Shapes are bounded: the fields of a message that come after the first 200 are left out.
+A message that is not an object has one field, with an empty name; content that is not JSON has none.
+Shapes are bounded: fields of a message after the first 200 are ignored.
 """
 
 from collections.abc import Iterable, Mapping
@@ -18,7 +18,7 @@ Shape = dict[str, list[str]]
 
 
 class Drift(msgspec.Struct, frozen=True):
-    """What has changed between two shapes."""
+    """The difference between two shapes."""
 
     added: list[str] = []
     removed: list[str] = []
@@ -50,7 +50,7 @@ def merged(shapes: Iterable[Mapping[str, Iterable[str]]]) -> Shape:
 
 
 def drift(before: Mapping[str, Iterable[str]], now: Mapping[str, Iterable[str]]) -> Drift:
-    """Compare; that a field can be null, or no longer is, is no change."""
+    """Compare two shapes; whether a field is nullable does not count as a change."""
     return Drift(
         added=sorted(set(now) - set(before)),
         removed=sorted(set(before) - set(now)),

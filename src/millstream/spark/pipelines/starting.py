@@ -1,6 +1,6 @@
-"""Starting: a Spark to run on, and clear words when something is missing.
+"""Starting: a Spark session, and clear errors when something is missing.
 
-This module can be imported without Spark, because it is the one that says so.
+This module can be imported without Spark, because it reports that Spark is missing.
 """
 
 import importlib.util
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 JAVA = 17
 _EVERYWHERE = {
     "spark.sql.session.timeZone": "UTC",
-    # With it, Spark parses a message once for each of its fields.
+    # With this optimization Spark would parse a message once for each of its fields.
     "spark.sql.optimizer.enableJsonExpressionOptimization": "false",
 }
 _LOCAL = {"spark.sql.shuffle.partitions": "4"}
@@ -28,7 +28,7 @@ _JAVA_TIMEOUT_S = 30
 
 
 class NotReadyError(RuntimeError):
-    """Something that Spark needs is not there; `hint` says what to install."""
+    """Something that Spark needs is missing; `hint` says what to install."""
 
     def __init__(self, problem: str, hint: str) -> None:
         super().__init__(problem)
@@ -42,7 +42,7 @@ def start(
     remote: str | None = None,
     settings: Mapping[str, str] | None = None,
 ) -> "SparkSession":
-    """Give a session: inside this process, on a cluster, or at a Spark Connect server (`remote`)."""
+    """Return a session: in this process, on a cluster, or on a Spark Connect server (`remote`)."""
     check_installed(connects=remote is not None)
     wanted = {**_EVERYWHERE, **(settings or {})}
     if remote is not None:
@@ -57,7 +57,7 @@ def start(
 
 
 def check_installed(*, connects: bool = False) -> None:
-    """Make sure that the Python packages are there."""
+    """Check that the Python packages are installed."""
     extra = "connect" if connects else "spark"
     for package in ("pyspark", "pyarrow", "pandas", *(("grpc", "grpc_status") if connects else ())):
         if importlib.util.find_spec(package) is None:
@@ -68,7 +68,7 @@ def check_installed(*, connects: bool = False) -> None:
 
 
 def check_java(environment: Mapping[str, str] = os.environ) -> None:
-    """Make sure that there is a Java which Spark can run on."""
+    """Check that there is a Java that Spark supports."""
     hint = (
         f"Install Java {JAVA} or newer (Debian and Ubuntu: apt-get install openjdk-{JAVA}-jre-headless; "
         f"macOS: brew install openjdk@{JAVA}), set JAVA_HOME, or use a Spark elsewhere with --remote"

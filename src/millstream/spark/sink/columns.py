@@ -1,7 +1,7 @@
-"""Columns: which of a table's columns say what goes where.
+"""Columns: what the columns of a table mean.
 
-    stream    names the row's stream, where the option `stream` does not
-    value     text or bytes: the content. What the source gives beside it (offset) is left out
+    stream    names the row's stream, if the option `stream` does not
+    value     text or bytes: the content. The source's column `offset` is ignored
     closed    beside `value`, a flag: the row's stream ends with this batch
 
 Without a `value` of text or bytes, a row is an object of all its columns but `stream`, as JSON.
@@ -16,15 +16,15 @@ STREAM, VALUE, OFFSET, CLOSED = "stream", "value", "offset", "closed"
 
 
 class ColumnsError(ValueError):
-    """A table's columns do not say what to write where."""
+    """The columns of a table do not say what to write, or where."""
 
 
 class RowError(ValueError):
-    """A row cannot be written as its stream wants it."""
+    """A row cannot be written to its stream."""
 
 
 class Columns(msgspec.Struct, frozen=True):
-    """What a table's columns mean; `fields` are those of the object, none where there is a `value`."""
+    """What a table's columns mean; `fields` are those of the object, empty if there is a `value`."""
 
     by_row: bool
     fields: tuple[str, ...]

@@ -1,12 +1,12 @@
 """Deliveries: the three ways in which the rows of a task reach their streams.
 
-    parts       tasks stage parts, invisibly; the driver commits those of one attempt, all or none
-    driver      rows travel to the driver, which appends them in one request for each stream
-    producer    tasks append by themselves, each partition as a producer of its own
+    parts       tasks stage parts, invisible to readers; the driver commits those of one attempt atomically
+    driver      rows are sent to the driver, which appends them in one request for each stream
+    producer    tasks append, each partition as its own producer
 
-With the first two it does not matter what a repeated batch looks like: whichever attempt is committed
-first counts, whole. Producers number their requests, so a repeated batch must be the same request
-by request; `order=sort` makes the order of rows irrelevant, but not which partition they are in.
+With the first two a repeated batch may differ: the first attempt to be committed counts, completely.
+Producers number their requests, so a repeated batch must consist of the same requests; `order=sort` makes
+the order of rows irrelevant, but not which partition they are in.
 """
 
 import contextlib
@@ -18,15 +18,15 @@ import msgspec
 
 from millstream.client.core import errors
 from millstream.spark.options import OptionError
-from millstream.spark.sink.encoding import Piece, join
+from millstream.spark.sink.encoding import EncodedRows, join
 from millstream.spark.sink.identities import Identity
-from millstream.spark.sink.outputs import Output, Outputs
+from millstream.spark.sink.outputs import Outputs, OutputStream
 
 MAX_DRIVER_BYTES = 8 * 2**20
 
 
 class Delivered(msgspec.Struct):
-    """What one task did for one stream: parts that it staged, or content for the driver."""
+    """The result of one task for one stream: staged parts, or content for the driver."""
 
     commit: str
     content_type: str
@@ -35,17 +35,17 @@ class Delivered(msgspec.Struct):
     closes: bool = False
 
 
-class Pending:
-    """Content for one stream that waits to be sent together."""
+class SendBuffer:
+    """Content for one stream that is not sent yet."""
 
-    def __init__(self, output: Output) -> None:
+    def __init__(self, output: OutputStream) -> None:
         self.output = output
-        self.pieces: list[Piece] = []
+        self.pieces: list[EncodedRows] = []
         self.size = 0
         self.requests = 0
 
     def take(self) -> bytes:
-        """Give what waits as one body."""
+        """Return the content as one body, and clear the buffer."""
         body = join(self.pieces, self.output.kind)
         self.pieces, self.size = [], 0
         self.requests += 1
@@ -53,9 +53,9 @@ class Pending:
 
 
 class Delivery:
-    """What a task gives to all of its streams.
+    """Sends a task's rows to their streams.
 
-    A part is staged while the next one is made: its sync would leave the task idle, and Spark behind it.
+    A part is staged in a thread while the next one is encoded, so that the task does not wait for its fsync.
     """
 
     def __init__(
@@ -66,18 +66,18 @@ class Delivery:
         self._part_bytes = part_bytes
         self._sorts = sorts
         self._prefix = uuid.uuid4().hex
-        self._pending: dict[str, Pending] = {}
+        self._pending: dict[str, SendBuffer] = {}
         self._size = 0
         self._thread = ThreadPoolExecutor(1, "millstream-stage")
         self._staging: Future[None] | None = None
         self.done: dict[str, Delivered] = {}
 
-    def add(self, output: Output, pieces: Iterable[Piece]) -> None:
-        """Take content for a stream, and send what has become large enough."""
+    def add(self, output: OutputStream, pieces: Iterable[EncodedRows]) -> None:
+        """Add content for a stream, and send buffers that are full."""
         pending = self._begin(output)
         if output.closed and output.commit == "parts":
-            # Nothing can be staged, and if the batch is a repetition nothing needs to be: the driver
-            # asks for a commit, and the server knows whether it has been.
+            # Nothing can be staged, and a repeated batch needs no staging: the driver commits, and the
+            # server knows whether this batch was committed before.
             self.done[output.name].parts = [f"{self._prefix}-closed"]
             return
         waits_for_all = output.commit == "driver" or (output.commit == "producer" and self._sorts)
@@ -93,13 +93,13 @@ class Delivery:
         if not waits_for_all and output.commit == "parts":
             self._make_room()
 
-    def end(self, output: Output) -> None:
-        """Note that a stream ends with this batch."""
+    def end(self, output: OutputStream) -> None:
+        """Mark a stream as ending with this batch."""
         self._begin(output)
         self.done[output.name].closes = True
 
     def finish(self) -> dict[str, Delivered]:
-        """Send what is left, and say what was done."""
+        """Send what is left, and return the task's results."""
         for pending in self._pending.values():
             if pending.output.commit == "driver":
                 self.done[pending.output.name].body = pending.take() if pending.pieces else b""
@@ -112,22 +112,22 @@ class Delivery:
         return self.done
 
     def abandon(self) -> None:
-        """Drop what was staged, as far as the server can be reached; the rest expires."""
-        self._thread.shutdown()  # what is on its way would be staged after it was dropped
+        """Drop staged parts if the server is reachable; otherwise they expire."""
+        self._thread.shutdown()  # a part in flight would be staged after it was dropped
         drop(self._outputs, self.done)
 
-    def _begin(self, output: Output) -> Pending:
+    def _begin(self, output: OutputStream) -> SendBuffer:
         if output.name not in self._pending:
-            self._pending[output.name] = Pending(output)
+            self._pending[output.name] = SendBuffer(output)
             self.done[output.name] = Delivered(output.commit, output.content_type)
         return self._pending[output.name]
 
     def _make_room(self) -> None:
-        """Keep what waits for many streams together below two parts."""
+        """Keep the buffers of all streams together below the size of two parts."""
         while self._size > 2 * self._part_bytes:
             self._send(max(self._pending.values(), key=lambda pending: pending.size))
 
-    def _send(self, pending: Pending) -> None:
+    def _send(self, pending: SendBuffer) -> None:
         self._size -= pending.size
         number, output = pending.requests, pending.output
         body = pending.take()
@@ -135,17 +135,17 @@ class Delivery:
             self._outputs.append(output, body, self._producer.stamp(number))
             return
         id = f"{self._prefix}-{number:06}"
-        self.done[output.name].parts.append(id)  # before it is there, so that it is dropped if it is
+        self.done[output.name].parts.append(id)  # recorded first, so that it is dropped in any case
         self._wait()
         self._staging = self._thread.submit(self._outputs.stage, output, id, body)
 
     def _wait(self) -> None:
-        """Wait for the part that is being staged, and hear how that went."""
+        """Wait for the part that is being staged; raises its failure."""
         staging, self._staging = self._staging, None
         if staging is not None:
             staging.result()
 
-    def _send_sorted(self, pending: Pending) -> None:
+    def _send_sorted(self, pending: SendBuffer) -> None:
         output, messages = pending.output, sorted(map(bytes, pending.pieces))
         for number, portion in enumerate(_portions(messages, self._part_bytes)):
             self._outputs.append(output, join(portion, output.kind), self._producer.stamp(number))
@@ -154,7 +154,7 @@ class Delivery:
 def commit(
     outputs: Outputs, identity: Identity, tasks: Iterable[dict[str, Delivered]], closes: Iterable[str] = ()
 ) -> None:
-    """Commit what tasks delivered, given in the order of their partitions; close what shall be closed."""
+    """Commit the tasks' results, in the order of their partitions, and close streams."""
     by_stream: dict[str, list[Delivered]] = {}
     for task in tasks:
         for name, delivered in task.items():
@@ -167,7 +167,7 @@ def commit(
 
 
 def drop(outputs: Outputs, *tasks: dict[str, Delivered]) -> None:
-    """Drop staged parts that nobody needs; the first failure ends it, for the rest would fail too."""
+    """Drop staged parts; stops at the first failure, because the rest would fail, too."""
     with contextlib.suppress(errors.MillstreamError):
         for task in tasks:
             for name, delivered in task.items():
@@ -190,8 +190,8 @@ def _commit_one(
         outputs.close(outputs.open(name).name)
 
 
-def _merged(contents: list[bytes], output: Output) -> bytes:
-    """Put bodies into one; those of JSON are arrays."""
+def _merged(contents: list[bytes], output: OutputStream) -> bytes:
+    """Merge bodies into one; JSON bodies are arrays."""
     if len(contents) == 1:
         return contents[0]
     if contents[0][:1] == b"[" and output.kind.name == "JSON":

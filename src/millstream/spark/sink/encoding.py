@@ -2,10 +2,10 @@
 
     JSON      each row is one message: its `value`, which must be JSON, or an object of its columns
     text      each row is a line
-    other     each row's bytes, one after the other
+    other     each row's bytes, concatenated
 
-Content comes in pieces of many rows, made without a Python object for each where that can be. What
-follows in a JSON stream is put after a comma, so pieces and single messages are joined alike.
+Many rows are encoded at once, without a Python object for each where possible. In a JSON stream everything
+is joined by commas, so blocks of rows and single messages are joined alike.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -25,14 +25,15 @@ _array = msgspec.json.Decoder(list[msgspec.Raw])
 _BETWEEN = {Kind.JSON: b",", Kind.TEXT: b"\n", Kind.BINARY: b""}
 _SHOWN = 80
 
-Piece = bytes | memoryview
+EncodedRows = bytes | memoryview
+"""Some rows of a stream, as the bytes that are appended."""
 _Written = TypeVar("_Written")
 
 
 def pieces(
     batch: pyarrow.RecordBatch, columns: Columns, kind: Kind, stream: str, max_bytes: int
-) -> Iterator[Piece]:
-    """Give rows as pieces of content, none larger than a limit unless a single row is."""
+) -> Iterator[EncodedRows]:
+    """Encode rows in pieces of at most `max_bytes`, unless a single row is larger."""
     count = min(batch.num_rows, 1 + batch.nbytes // max_bytes)
     for begin, end in _split(batch.num_rows, count):
         rows = batch.slice(begin, end - begin)
@@ -46,7 +47,7 @@ def pieces(
 
 
 def messages(batch: pyarrow.RecordBatch, columns: Columns, kind: Kind, stream: str) -> list[bytes]:
-    """Give each row as a piece of its own."""
+    """Encode each row separately."""
     if columns.fields:
         made = _as_objects(lambda: objects.objects(batch, columns.fields), kind, stream)
         return _listed(made.cast(pyarrow.binary()))
@@ -59,8 +60,8 @@ def messages(batch: pyarrow.RecordBatch, columns: Columns, kind: Kind, stream: s
     return found
 
 
-def join(pieces: Sequence[Piece], kind: Kind) -> bytes:
-    """Put pieces into one body."""
+def join(pieces: Sequence[EncodedRows], kind: Kind) -> bytes:
+    """Join pieces into one body."""
     return bodies.join(pieces, as_json=kind is Kind.JSON)
 
 
@@ -69,7 +70,7 @@ def _split(rows: int, count: int) -> Iterator[tuple[int, int]]:
         yield rows * number // count, rows * (number + 1) // count
 
 
-def _piece(rows: pyarrow.RecordBatch, columns: Columns, kind: Kind, stream: str) -> Piece:
+def _piece(rows: pyarrow.RecordBatch, columns: Columns, kind: Kind, stream: str) -> EncodedRows:
     if columns.fields:
         return _as_objects(lambda: objects.joined(rows, columns.fields), kind, stream)
     values = _values_of(rows, stream)
@@ -106,12 +107,12 @@ def _joined(values: pyarrow.Array, between: bytes) -> bytes:
 
 
 def _is_messages(joined: bytes, values: pyarrow.Array) -> bool:
-    """Tell whether each value is one message: text such as `1,2` would be two, without a word."""
+    """Return whether each value is one message: `1,2` would silently become two."""
     try:
         found = _array.decode(b"[%b]" % joined)
     except (msgspec.MsgspecError, RecursionError):
         return False
-    # Pieces of the same lengths, with one comma between them, are the same pieces.
+    # Values of the same lengths, separated by one comma each, are the same values.
     if len(found) != len(values):
         return False
     lengths = numpy.fromiter(map(len, found), numpy.int32, len(found))
@@ -133,7 +134,7 @@ def _one_message(value: bytes, stream: str) -> bytes:
 
 
 def _as_objects(write: Callable[[], _Written], kind: Kind, stream: str) -> _Written:
-    """Write rows as objects, or say why a stream cannot have them."""
+    """Encode rows as objects, or raise why that is not possible."""
     if kind is not Kind.JSON:
         raise RowError(
             f"{stream} does not hold JSON, so its rows need a column value of text or bytes; "
@@ -141,7 +142,7 @@ def _as_objects(write: Callable[[], _Written], kind: Kind, stream: str) -> _Writ
         )
     try:
         return write()
-    except RowError:
-        raise
+    except objects.UnsupportedTypeError as error:
+        raise RowError(f"a row for {stream} cannot be JSON: {error}") from None
     except (ValueError, KeyError) as error:
         raise RowError(f"a row for {stream} cannot be JSON: {error}; replace or cast it") from None

@@ -1,4 +1,4 @@
-"""Endings: what a sink cannot do alone, because Spark does not tell it.
+"""Endings: what a sink cannot do by itself, because Spark does not notify it.
 
 run_to_end      run a finite query, and close its outputs when it has read everything
 each_batch      a function for `foreachBatch`: for update mode, and for several sinks in one query
@@ -22,12 +22,11 @@ _FORMAT = "durable-streams"
 def run_to_end(
     writer: DataStreamWriter, options: Mapping[str, Any], *, closes: str | None = None
 ) -> StreamingQuery:
-    """Run a query until it has read all there is, then close its output, so that its end is seen.
+    """Run a query until it has read everything, then close its output.
 
-    With a source that has `untilClosed`, that is when all of its streams have ended. `closes` is a
-    glob over the server's listing, for rows that name their streams; without it the option `stream`
-    is closed. A query that fails or is interrupted closes nothing; run again, it goes on from its
-    checkpoint.
+    With the source option `untilClosed`, that is when all of its streams have ended. `closes` is a glob over
+    the server's listing, for rows that name their streams; without it the option `stream` is closed. A query
+    that fails or is interrupted closes nothing; run again, it resumes from its checkpoint.
     """
     given = {name: str(value) for name, value in options.items()}
     checked = sink_options(given, streaming=True)
@@ -48,10 +47,10 @@ def run_to_end(
 
 
 def each_batch(options: Mapping[str, Any], *, sink_id: str) -> Callable[[DataFrame, int], None]:
-    """Give a function for `foreachBatch` that appends each batch, exactly once.
+    """Return a function for `foreachBatch` that appends each batch, exactly once.
 
-    For queries in update mode or complete mode, whose results a stream takes as one more append; and,
-    called with several `sink_id`s, for several sinks. `txnAppId` is the query's id unless it is set.
+    For queries in update or complete mode, whose results are appended; and, with different `sink_id`s, for
+    several sinks in one query. `txnAppId` defaults to the query's id.
     """
     given = {name: str(value) for name, value in options.items()}
 

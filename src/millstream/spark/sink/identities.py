@@ -1,12 +1,11 @@
-"""Identities: under which name a batch is written, so that writing it again changes nothing.
+"""Identities: the producer id and epoch of a batch, so that writing it again changes nothing.
 
     streaming query     {query id}/{sink id}     the epoch is the batch's id
     foreachBatch        {txnAppId}/{sinkId}      the epoch is txnVersion
     batch with a key    {idempotencyKey}/{sinkId}
-    batch without       a name that is used once
+    batch without       a unique name
 
-Names and numbers become a producer's id and epoch; a server compares them with what it last took.
-All of this is pure: what Spark says about a task is an argument.
+The server compares them with the last accepted ones. Pure: what Spark knows about a task is an argument.
 """
 
 from collections.abc import Callable
@@ -24,17 +23,17 @@ _ONLY_SINK = "0"
 
 
 class Identity(msgspec.Struct, frozen=True):
-    """Who writes, and which of its batches."""
+    """A producer's id, and the batch as its epoch."""
 
     id: str
     epoch: int
 
     def stamp(self, seq: int = 0) -> ProducerStamp:
-        """Give what one request is recognised by."""
+        """Return the stamp of one request."""
         return ProducerStamp(self.id, self.epoch, seq)
 
     def of_partition(self, number: int) -> "Identity":
-        """Give the identity of one partition's own producer."""
+        """Return the identity of one partition's producer."""
         return Identity(f"{self.id}/{number}", self.epoch)
 
 
@@ -42,7 +41,7 @@ Property = Callable[[str], str | None]
 
 
 def of_stream(options: SinkOptions, property: Property) -> Identity:
-    """Identify a batch of a streaming query by what Spark says about the task."""
+    """Identify a batch of a streaming query by the task's properties."""
     query, batch = property(QUERY_ID), property(BATCH_ID)
     if query is None or batch is None:
         raise OptionError(
@@ -52,7 +51,7 @@ def of_stream(options: SinkOptions, property: Property) -> Identity:
 
 
 def of_batch(options: SinkOptions, property: Property, once: str) -> Identity:
-    """Identify a batch write; `once` is a name for one that cannot be repeated."""
+    """Identify a batch write; `once` is a unique name for a write without a key."""
     if property(QUERY_ID) is not None:
         _check_repeatable(options)
     sink = options.sink_id or _ONLY_SINK
@@ -83,5 +82,5 @@ def _check_repeatable(options: SinkOptions) -> None:
 
 
 def _joined(*parts: str) -> str:
-    """Join names into one that fits into a header and can be taken apart again."""
+    """Join names into one that is a valid header and unambiguous."""
     return "/".join(quote(part, safe=":@!$&'()*+,;= ") for part in parts)

@@ -1,19 +1,19 @@
-"""Outputs: the streams that a query writes, and what it asks their server.
+"""Outputs: the streams that a query writes, and the requests to their server.
 
-Every method is one request, repeated while that is safe; a refusal raises the client's own error,
-with the server's words in it.
+Every method is one request, retried while that is safe; a refusal raises the client's error, with the
+server's message.
 """
 
 import msgspec
 
 from millstream.client.core import errors, writing
-from millstream.client.core.driving import run
 from millstream.client.core.endpoints import Ask
 from millstream.client.core.exchanges import Plan, R, exchange, flag, refusal, text
 from millstream.client.core.models import ProducerStamp
 from millstream.client.core.parts import EXTENSION, Parts
 from millstream.client.core.transport import Answer
 from millstream.client.http.sync_sockets import shared_client
+from millstream.client.sync.driving import run
 from millstream.protocol import headers
 from millstream.protocol.content import DEFAULT_TYPE, Kind, kind_of, same_type
 from millstream.spark.lookups import Server
@@ -22,8 +22,8 @@ from millstream.spark.options import OptionError, SinkOptions
 DEFAULT_CONTENT_TYPE = "application/json"
 
 
-class Output(msgspec.Struct, frozen=True):
-    """A stream to write to, as it is when a task finds it."""
+class OutputStream(msgspec.Struct, frozen=True):
+    """A stream to write to, as it was when the task opened it."""
 
     name: str
     content_type: str
@@ -38,33 +38,35 @@ class Outputs:
     def __init__(self, options: SinkOptions) -> None:
         self._options = options
         self._server = Server(options)
-        self._found: dict[str, Output] = {}
+        self._found: dict[str, OutputStream] = {}
         self._staging: dict[str, Parts] = {}
 
-    def open(self, name: str) -> Output:
-        """Find a stream, or create it; its server says how a batch can be committed."""
+    def open(self, name: str) -> OutputStream:
+        """Find or create a stream, and choose how a batch is committed."""
         found = self._found.get(name)
         if found is None:
             found = self._found[name] = self._output(name, self._find(name))
         return found
 
-    def stage(self, output: Output, id: str, body: bytes) -> None:
+    def stage(self, output: OutputStream, id: str, body: bytes) -> None:
         """Stage a part."""
         self._run(self._parts(output.name).stage_body(id, body, output.content_type))
 
     def commit(self, name: str, ids: list[str], stamp: ProducerStamp, *, closes: bool) -> bool:
-        """Append parts, all or none; gives False when this batch had been committed before."""
+        """Commit parts atomically; False if this batch was committed before."""
         plan = self._parts(name).commit(ids, seq=None, stamp=stamp, closes=closes)
         return not self._run(plan).duplicate
 
-    def append(self, output: Output, body: bytes, stamp: ProducerStamp, *, closes: bool = False) -> None:
-        """Append; what had been stored before is not stored again."""
+    def append(
+        self, output: OutputStream, body: bytes, stamp: ProducerStamp, *, closes: bool = False
+    ) -> None:
+        """Append; a repetition is not stored again."""
         terms, content_type = self._server.terms, output.content_type.encode("latin-1")
         ask = writing.append_ask(body, terms, content_type, stamp=stamp, closes=closes)
         self._run(writing.append(self._server.endpoint(output.name), terms, ask))
 
     def close(self, name: str) -> None:
-        """Close a stream; one that is closed already is fine."""
+        """Close a stream; idempotent."""
         self._run(writing.close(self._server.endpoint(name), self._server.terms, b"", b""))
 
     def drop(self, name: str, id: str) -> None:
@@ -92,7 +94,7 @@ class Outputs:
             raise refusal(endpoint, ask, answer, terms)
         return answer
 
-    def _output(self, name: str, answer: Answer) -> Output:
+    def _output(self, name: str, answer: Answer) -> OutputStream:
         content_type = text(answer, headers.CONTENT_TYPE) or DEFAULT_TYPE.decode()
         wanted = self._options.content_type
         if wanted is not None and not same_type(wanted.encode("latin-1"), content_type.encode("latin-1")):
@@ -101,7 +103,7 @@ class Outputs:
                 url=self._server.endpoint(name).url,
             )
         extensions = (text(answer, headers.MILLSTREAM_EXTENSIONS) or "").replace(" ", "").split(",")
-        return Output(
+        return OutputStream(
             name,
             content_type,
             kind_of(content_type.encode("latin-1")),

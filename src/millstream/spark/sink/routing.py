@@ -10,7 +10,7 @@ from millstream.spark.sink.columns import STREAM, RowError
 
 
 def by_stream(batch: pyarrow.RecordBatch, fixed: str | None) -> Iterator[tuple[str, pyarrow.RecordBatch]]:
-    """Split a batch by its column `stream`, unless all of it goes to a fixed one."""
+    """Split a batch by its column `stream`, unless all rows go to one fixed stream."""
     if not batch.num_rows:
         return
     if fixed is not None:

@@ -1,8 +1,7 @@
 """The sink: what Spark calls to write, in batch and in streaming queries.
 
-Tasks deliver their rows and tell the driver what they did; the driver commits it. Spark tells a
-task which query and batch it works for, and tells the driver's side nothing, so the identity
-travels with the message.
+Tasks deliver their rows and report the results to the driver, which commits them. Only tasks know from
+Spark which query and batch they belong to, so they send that identity along.
 """
 
 import uuid
@@ -20,7 +19,7 @@ from millstream.spark.sink import deliveries, encoding, identities
 from millstream.spark.sink.columns import CLOSED, Columns
 from millstream.spark.sink.deliveries import Delivered, Delivery
 from millstream.spark.sink.identities import Identity
-from millstream.spark.sink.outputs import Output, Outputs
+from millstream.spark.sink.outputs import Outputs, OutputStream
 from millstream.spark.sink.routing import by_stream
 from millstream.spark.workers import settle
 
@@ -32,7 +31,7 @@ class SinkError(errors.MillstreamError):
 
 
 class TaskMessage(WriterCommitMessage):
-    """What one task tells the driver."""
+    """The result of one task, for the driver."""
 
     def __init__(self, identity: Identity, partition: int, delivered: dict[str, Delivered]) -> None:
         self.identity = identity
@@ -41,7 +40,7 @@ class TaskMessage(WriterCommitMessage):
 
 
 class _Writing:
-    """What batch and streaming writes share."""
+    """The part that batch and streaming writes share."""
 
     def __init__(self, options: SinkOptions, columns: Columns) -> None:
         self._options = options
@@ -60,14 +59,16 @@ class _Writing:
                 self._deliver_batch(batch, outputs, delivery)
             return TaskMessage(identity, partition, delivery.finish())
         except BaseException as error:
-            if not isinstance(error, errors.TransportError):  # a server that is away has been waited for
+            if not isinstance(
+                error, errors.TransportError
+            ):  # the server is unreachable, so dropping would fail, too
                 delivery.abandon()
             if isinstance(error, errors.MillstreamError):
                 raise _explained(error, identity) from error
             raise
 
     def commit(self, messages: Sequence[Any], closes: Sequence[str] = ()) -> None:
-        """Make a batch count; runs on the driver."""
+        """Commit a batch; runs on the driver."""
         found = sorted((one for one in messages if one is not None), key=lambda one: one.partition)
         if not found:
             return
@@ -78,7 +79,7 @@ class _Writing:
             raise _explained(error, identity) from error
 
     def abort(self, messages: Sequence[Any]) -> None:
-        """Forget a batch; runs on the driver."""
+        """Drop a batch; runs on the driver."""
         found = [one.delivered for one in messages if one is not None]
         deliveries.drop(Outputs(self._options), *found)
 
@@ -94,8 +95,8 @@ class _Writing:
             if kept.num_rows:
                 delivery.add(output, self._content(kept, output))
 
-    def _content(self, rows: pyarrow.RecordBatch, output: Output) -> Iterable[encoding.Piece]:
-        if output.commit == "producer":  # its requests must not depend on how rows arrive
+    def _content(self, rows: pyarrow.RecordBatch, output: OutputStream) -> Iterable[encoding.EncodedRows]:
+        if output.commit == "producer":  # its requests must not depend on how rows are grouped
             return encoding.messages(rows, self._columns, output.kind, output.name)
         return encoding.pieces(rows, self._columns, output.kind, output.name, self._options.part_bytes)
 
@@ -114,7 +115,7 @@ class BatchWriter(DataSourceArrowWriter):
         return self._writing.deliver(iterator, identity)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Make the write count."""
+        """Commit the write."""
         closes: list[str] = []
         if self._options.close_on_end:
             closes = [name for one in messages if isinstance(one, TaskMessage) for name in one.delivered]
@@ -122,7 +123,7 @@ class BatchWriter(DataSourceArrowWriter):
         self._writing.commit(messages, closes)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Forget the write."""
+        """Drop the write."""
         self._writing.abort(messages)
 
 
@@ -139,11 +140,11 @@ class StreamWriter(DataSourceStreamArrowWriter):
         return self._writing.deliver(iterator, identity)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """Make the batch count."""
+        """Commit the batch."""
         self._writing.commit(messages)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """Forget the batch."""
+        """Drop the batch."""
         self._writing.abort(messages)
 
 
@@ -154,7 +155,7 @@ def _context() -> TaskContext:
 
 
 def _explained(error: errors.MillstreamError, identity: Identity) -> SinkError:
-    """Say which batch was refused, and what that means."""
+    """Add which batch was refused, and what that means."""
     hint = ""
     if isinstance(error, errors.StaleEpochError):
         hint = (

@@ -1,8 +1,8 @@
-"""Answers: the content of one GET, in portions, whatever breaks on the way.
+"""Answers: the content of one GET, in portions, across broken connections.
 
-An answer may be as large as its stream, on servers that do not cut; it is taken as it arrives and
-never held whole unless it is small. When a connection breaks in the middle, the same question is
-asked again and what was handed out before is skipped: what a stream has once said it says again.
+On servers that do not limit responses, a response may be as large as its stream. It is processed as it
+arrives, and buffered completely only if it is small. When a connection breaks, the request is repeated and
+what was already returned is skipped: streams are immutable.
 """
 
 import time
@@ -16,21 +16,19 @@ from millstream.client.core.retry import Attempts
 from millstream.client.core.transport import Answer, Download
 from millstream.protocol import headers
 from millstream.protocol.content import DEFAULT_TYPE, Kind, kind_of
+from millstream.spark.json.messages import Message
 from millstream.spark.json.splitting import ArraySplitter, NotAnArrayError
 from millstream.spark.lookups import Server
 
 WHOLE_BYTES = 16 * 2**20
-"""Up to this size an answer is split in one go, which is ten times faster than in pieces; servers
-send 8 MiB and less unless they are told otherwise."""
-
-Message = bytes | msgspec.Raw
-"""What a stream holds, byte for byte; a `Raw` is a view of its answer, so that nothing is copied."""
+"""Up to this size a response is split at once, which is ten times faster than incrementally. Servers send
+at most 8 MiB by default."""
 
 _array = msgspec.json.Decoder(list[msgspec.Raw])
 
 
 class Portion(msgspec.Struct, frozen=True, gc=False):
-    """Messages of JSON, or pieces of other content that are not cut anywhere in particular."""
+    """JSON messages, or chunks of other content, split anywhere."""
 
     kind: Kind
     content_type: str
@@ -38,15 +36,15 @@ class Portion(msgspec.Struct, frozen=True, gc=False):
 
 
 class Whole(msgspec.Struct, frozen=True, gc=False):
-    """A whole answer of JSON: an array of messages, not taken apart unless somebody needs that."""
+    """A complete JSON response: an array of messages, not split yet."""
 
     content_type: str
     array: bytes
     url: str
 
 
-class Told(msgspec.Struct, frozen=True):
-    """What an answer says after its content."""
+class ResponseEnd(msgspec.Struct, frozen=True):
+    """What a response's headers say about its end."""
 
     next_offset: str
     up_to_date: bool
@@ -54,8 +52,8 @@ class Told(msgspec.Struct, frozen=True):
 
 def read_answer(
     server: Server, stream: str, offset: str, until: str | None = None, skip: int = 0
-) -> Generator[Portion | Whole, None, Told]:
-    """Ask for what follows an offset, and give it without its first `skip` units."""
+) -> Generator[Portion | Whole, None, ResponseEnd]:
+    """Read what follows an offset, without its first `skip` units."""
     params = (("offset", offset), ("until", until)) if until is not None else (("offset", offset),)
     attempts = Attempts(server.terms.retry, server.terms.chance)
     handed_out = skip
@@ -78,7 +76,7 @@ def read_answer(
                     if fresh.values:
                         handed_out = max(handed_out, passed)
                         yield fresh
-                return Told(
+                return ResponseEnd(
                     next_offset(outcome, server.endpoint(stream).url),
                     flag(outcome, headers.STREAM_UP_TO_DATE) or flag(outcome, headers.STREAM_CLOSED),
                 )
@@ -99,7 +97,7 @@ def read_answer(
 
 
 def apart(found: Portion | Whole) -> Portion:
-    """Take the messages of an answer apart."""
+    """Split a response into messages."""
     if isinstance(found, Portion):
         return found
     try:
@@ -109,14 +107,14 @@ def apart(found: Portion | Whole) -> Portion:
 
 
 def units(portion: Portion) -> int:
-    """Count messages of JSON, bytes of anything else."""
+    """Count JSON messages, or bytes of other content."""
     if portion.kind is Kind.JSON:
         return len(portion.values)
     return sum(map(len, portion.values))
 
 
 def _without(portion: Portion, count: int) -> Portion:
-    """Leave out a portion's first units."""
+    """Drop a portion's first units."""
     if count <= 0:
         return portion
     if portion.kind is Kind.JSON:
@@ -126,7 +124,7 @@ def _without(portion: Portion, count: int) -> Portion:
 
 
 def first_units(portion: Portion, count: int) -> Portion:
-    """Keep no more than a portion's first units."""
+    """Keep only a portion's first units."""
     if units(portion) <= count:
         return portion
     if portion.kind is Kind.JSON:
@@ -166,6 +164,6 @@ def _split_whole(body: bytes) -> list[Message]:
     try:
         return list(_array.decode(body))
     except (msgspec.MsgspecError, RecursionError):
-        # Lone surrogates and deep nesting are fine in a stream, and only msgspec minds them.
+        # Streams may hold lone surrogates and deep nesting, which msgspec rejects.
         splitter = ArraySplitter()
         return [*splitter.feed(body), *splitter.end()]

@@ -1,7 +1,7 @@
 """Batches: rows as Arrow record batches of about 10,000 rows.
 
-Values go from the network's bytes into Arrow's buffers without becoming Python text. A batch ends
-early when its values grow large, so that memory is bounded whatever a row holds.
+Values go from received bytes into Arrow's buffers without becoming Python strings. A batch ends early when
+its values are large, so memory is bounded.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -14,9 +14,8 @@ from pyarrow import compute
 from millstream.client.core import errors
 from millstream.protocol.content import Kind
 from millstream.spark.json.fields import FieldParser, Fields
-from millstream.spark.json.plain import Columns
-from millstream.spark.source.answers import Message
-from millstream.spark.source.ranges import Numbers, Rows, Unsplit
+from millstream.spark.json.messages import ColumnArrays, Message, Numbers
+from millstream.spark.source.ranges import Rows, Unsplit
 
 MAX_ROWS = 10_000
 MAX_BYTES = 8 * 2**20
@@ -25,13 +24,13 @@ _OFFSET_DIGITS = 16
 
 
 class ValueTypeError(errors.MillstreamError):
-    """A stream's content does not fit the type of the column `value`."""
+    """A stream's content does not match the type of the column `value`."""
 
     default_code = "VALUE_TYPE"
 
 
 class End(msgspec.Struct, frozen=True):
-    """The end of a stream: a row of its own, where the column `closed` was asked for."""
+    """The end of a stream: a row of its own, if the column `closed` is included."""
 
     stream: str
     offset: str
@@ -40,7 +39,7 @@ class End(msgspec.Struct, frozen=True):
 def record_batches(
     found: Iterable[Rows | Unsplit | End], schema: pyarrow.Schema, fields: Fields | None = None
 ) -> Iterator[pyarrow.RecordBatch]:
-    """Put rows into batches, with the columns that the schema names; `fields` are those of messages."""
+    """Group rows into batches with the schema's columns; `fields` are those parsed from messages."""
     parser = FieldParser(fields) if fields is not None else None
     batch = _Batch(schema, parser)
     for one in found:
@@ -73,12 +72,12 @@ def record_batches(
 
 
 def needs_rows(schema: pyarrow.Schema) -> bool:
-    """Tell whether there are columns for which messages must be taken apart."""
+    """Return whether a column needs messages to be split."""
     return "offset" in schema.names or "value" in schema.names
 
 
-def _slices(stream: str, made: Columns, schema: pyarrow.Schema) -> Iterator[pyarrow.RecordBatch]:
-    """Cut the columns of many messages into batches."""
+def _slices(stream: str, made: ColumnArrays, schema: pyarrow.Schema) -> Iterator[pyarrow.RecordBatch]:
+    """Slice the columns of many messages into batches."""
     count = len(next(iter(made.values())))
     own = {
         "stream": lambda: pyarrow.repeat(pyarrow.scalar(stream), count),
@@ -136,7 +135,7 @@ class _Batch:
 
 
 def _numbers(rows: Rows) -> Numbers:
-    """Say where each row ends, as the number in its offset."""
+    """Compute the number in each row's offset: where it ends."""
     if rows.counts_rows:
         return rows.before + numpy.arange(1, len(rows.values) + 1)
     return rows.before + numpy.cumsum(rows.lengths + rows.gap)
@@ -157,13 +156,13 @@ def _values(rows: Rows, values: list[Message], lengths: Numbers, kind: pyarrow.D
     made = _from_buffers(values, lengths, kind)
     try:
         made.validate(full=True)
-    except pyarrow.ArrowInvalid:  # text that was cut inside a character, or never was UTF-8
+    except pyarrow.ArrowInvalid:  # text split inside a character, or not UTF-8
         replaced = [bytes(value).decode(errors="replace") for value in values]
         return pyarrow.array(replaced, pyarrow.string())
     return made
 
 
-def _fields(parser: FieldParser, rows: Rows, values: list[Message], lengths: Numbers) -> Columns:
+def _fields(parser: FieldParser, rows: Rows, values: list[Message], lengths: Numbers) -> ColumnArrays:
     if rows.kind is not Kind.JSON:
         raise ValueTypeError(
             f"{rows.stream} holds {rows.content_type}, which has no fields; read its column value"

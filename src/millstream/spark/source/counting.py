@@ -1,8 +1,8 @@
-"""Counting: how far a number of rows or bytes reaches, found by reading on the driver.
+"""Counting: where a number of rows or bytes ends, found by reading on the driver.
 
-A server says where about so many bytes end (`lookups.step`), but nobody counts messages but who
-reads them. That is needed for `maxRowsPerTrigger`, and always on servers without `until`, where
-a count is all that makes a range exact. Content is counted as it comes, and not kept.
+A server can tell where a number of bytes ends (`lookups.step`), but messages must be read to be counted.
+`maxRowsPerTrigger` needs that, and so do servers without `until`, where only a count makes a range exact.
+Content is counted as it arrives, and not kept.
 """
 
 from collections.abc import Generator
@@ -10,8 +10,9 @@ from collections.abc import Generator
 import msgspec
 
 from millstream.protocol.content import Kind
+from millstream.spark.json.messages import Message
 from millstream.spark.lookups import Server
-from millstream.spark.source.answers import Message, Portion, Told, apart, read_answer
+from millstream.spark.source.answers import Portion, ResponseEnd, apart, read_answer
 from millstream.spark.source.offsets import Position, byte_count
 from millstream.spark.source.planning import Range
 from millstream.spark.source.ranges import ROW_BYTES, between_characters, read_range
@@ -20,24 +21,24 @@ _CHARACTER_BYTES = 4
 
 
 class Budget(msgspec.Struct, frozen=True):
-    """How many rows and bytes may still be taken; None is without limit."""
+    """How many rows and bytes may still be taken; None is unlimited."""
 
     rows: int | None = None
     size: int | None = None
 
     @property
     def is_spent(self) -> bool:
-        """Tell whether nothing more may be taken."""
+        """Whether nothing more may be taken."""
         return (self.rows is not None and self.rows <= 0) or (self.size is not None and self.size <= 0)
 
     def without(self, rows: int, size: int) -> "Budget":
-        """Give what is left."""
+        """Return the remaining budget."""
         return Budget(
             None if self.rows is None else self.rows - rows, None if self.size is None else self.size - size
         )
 
     def fitting(self, values: list[Message]) -> int:
-        """Say how many messages fit."""
+        """Return how many messages fit."""
         most = len(values) if self.rows is None else min(len(values), self.rows)
         if self.size is None:
             return most
@@ -50,7 +51,7 @@ class Budget(msgspec.Struct, frozen=True):
 
 
 class Counted(msgspec.Struct, frozen=True):
-    """Where counting led, and what it passed."""
+    """Where counting ended, and how much it passed."""
 
     position: Position
     rows: int
@@ -58,9 +59,9 @@ class Counted(msgspec.Struct, frozen=True):
 
 
 def count_on(server: Server, stream: str, start: Position, budget: Budget) -> Counted:
-    """Go on from a counted position, to the present tail or as far as the budget lasts.
+    """Advance from a counted position to the tail, or as far as the budget allows.
 
-    At least one message is taken, so that one which is larger than every budget holds nobody up.
+    At least one message is taken, so that a message larger than the budget does not block the query.
     """
     at, skip, total = start.offset, start.skip, start.total or 0
     rows = size = 0
@@ -76,18 +77,18 @@ def count_on(server: Server, stream: str, start: Position, budget: Budget) -> Co
                 if passed.is_cut:
                     return Counted(Position(at, skip, total), rows, size)
         except StopIteration as stop:
-            told: Told = stop.value
+            end_of_response: ResponseEnd = stop.value
         finally:
             reading.close()
-        if told.next_offset == at:
+        if end_of_response.next_offset == at:
             return Counted(Position(at, skip, total), rows, size)
-        at, skip = told.next_offset, 0
-        if told.up_to_date:
+        at, skip = end_of_response.next_offset, 0
+        if end_of_response.up_to_date:
             return Counted(Position(at, skip, total), rows, size)
 
 
 def rows_within(server: Server, one: Range, max_rows: int) -> Counted:
-    """Find where a number of rows ends inside a range whose ends are offsets of the server."""
+    """Find where a number of rows ends inside a range between two server offsets."""
     rows = size = 0
     reading = read_range(server, one)
     for found in reading:

@@ -1,7 +1,7 @@
-"""Following: the driver's side of reading, what there is, what is new, and how much of it to take.
+"""Following: the driver's side of reading. What exists, what is new, and how much of it to admit.
 
-A `Follower` looks at all streams of a query at once and compares with how far the query has read.
-It remembers nothing that a restarted driver would need: that is all in the positions.
+A `Follower` looks up all streams of a query and compares them with how far the query has read. It keeps no
+state that a restarted driver would need: that is all in the positions.
 """
 
 import logging
@@ -18,7 +18,7 @@ from millstream.spark.source.offsets import Position, Positions
 from millstream.spark.source.planning import Range, admit_bytes
 
 WAIT_S = 2.0
-"""Spark asks every few milliseconds when nothing is new, and cannot stop a query while we wait."""
+"""Spark polls every few milliseconds if nothing is new, and cannot stop a query while we wait."""
 
 _PAUSE_S = 0.1
 _log = logging.getLogger(__name__)
@@ -26,13 +26,13 @@ _GONE = (errors.StreamNotFoundError, errors.StreamGoneError)
 
 
 class DataLossError(errors.MillstreamError):
-    """Content was gone before the query had read it."""
+    """Content was deleted or trimmed before the query had read it."""
 
     default_code = "DATA_LOSS"
 
 
 class Follower:
-    """All streams of a query, as one process sees them."""
+    """The streams of a query."""
 
     def __init__(self, options: SourceOptions, server: Server) -> None:
         self._options = options
@@ -40,7 +40,7 @@ class Follower:
         self._warned: set[str] = set()
 
     def look(self, known: Iterable[str] = ()) -> dict[str, Found]:
-        """See every stream as it is now; those whose end is known need not be asked about."""
+        """Look up every stream; those known to have ended are skipped."""
         if self._options.pattern is not None:
             return self._server.matching(self._options.pattern)
         found = {}
@@ -54,7 +54,7 @@ class Follower:
         return found
 
     def lose(self, name: str, reason: str) -> None:
-        """Fail because of lost content, or say so once and go on."""
+        """Fail because of lost content, or log it once and go on."""
         if self._options.fail_on_data_loss:
             raise DataLossError(
                 f"{name} cannot be read: {reason}. Content may be lost; "
@@ -65,7 +65,7 @@ class Follower:
             _log.warning("%s cannot be read, going on without it: %s", name, reason)
 
     def step(self, stream: str, start: str, until: str, limit: int) -> str:
-        """Say where a range can be cut; one that is gone is left whole, and whoever reads it says so."""
+        """Return where a range can be split; one that is gone stays whole, and its reader reports it."""
         try:
             return self._server.step(stream, start, until, limit)
         except _GONE:
@@ -74,11 +74,11 @@ class Follower:
     # -- Where to begin and to end -----------------------------------------------------------------
 
     def beginning(self) -> dict[str, Position]:
-        """Give where a new query begins."""
+        """Return where a new query begins."""
         return self._resolve(self._options.starting_offsets, EARLIEST, "startingOffsets")
 
     def ending(self, begin: Positions) -> dict[str, Position]:
-        """Give where a batch read ends."""
+        """Return where a batch read ends."""
         ends = self._resolve(self._options.ending_offsets, LATEST, "endingOffsets")
         counted = {}
         for name, end in ends.items():
@@ -120,7 +120,7 @@ class Follower:
         return offsets.parse(wanted, counted=not stream.bounded)
 
     def _check(self, name: str, stream: Found, position: Position, option: str) -> None:
-        """Refuse an offset of the user's that the stream does not have."""
+        """Refuse a user's offset that the stream does not have."""
         problem = None
         if position.offset > stream.tail:
             problem = f"after the stream's end, {stream.tail}"
@@ -141,9 +141,9 @@ class Follower:
     def advance(
         self, start: Positions, found: Mapping[str, Found], budget: Budget | None = None
     ) -> dict[str, Position]:
-        """Go from where the query is towards what was found, as far as the budget lasts.
+        """Advance the positions towards the tails, as far as the budget allows.
 
-        A stream that is new joins at its beginning; what it holds comes with the next advance.
+        A new stream joins at its beginning; its content comes with the next advance.
         """
         ends: dict[str, Position] = {}
         for name, position in start.items():
@@ -163,16 +163,16 @@ class Follower:
         return ends
 
     def _end(self, name: str, position: Position, stream: Found) -> Position:
-        """Say where a stream ends, as a position of the same kind as the one that is held."""
+        """Return a stream's end, as a position of the same kind as the current one."""
         if position.total is not None:
             return Position(stream.tail, total=position.total, closed=stream.closed)
         if stream.tail < position.offset:
             self.lose(name, f"it ends at {stream.tail}, before {position.offset}, where it was read to")
-            return self._position(name, stream, EARLIEST)  # somebody has made it anew
+            return self._position(name, stream, EARLIEST)  # it was deleted and recreated
         if not self._options.fail_on_data_loss and stream.tail != position.offset:
             try:
                 self._server.check(name, position.offset)
-            except errors.StreamGoneError as error:  # the server keeps only what is newer
+            except errors.StreamGoneError as error:  # older content was trimmed
                 self.lose(name, str(error))
                 return self._position(name, stream, EARLIEST)
         return Position(stream.tail, closed=stream.closed)
@@ -227,7 +227,7 @@ class Follower:
     # -- Waiting -----------------------------------------------------------------------------------
 
     def wait(self, start: Positions, seconds: float = WAIT_S) -> dict[str, Found]:
-        """Wait until something is new, for so long at most, and give what there is then."""
+        """Wait until something is new, for a limited time, and return the streams' state."""
         deadline = time.monotonic() + seconds
         closed = [name for name, position in start.items() if position.closed]
         while True:
@@ -250,7 +250,7 @@ class Follower:
         except errors.MillstreamError as error:
             _log.info("waiting for %s was cut short: %s", name, error)
         if time.monotonic() - started < _PAUSE_S:
-            time.sleep(_PAUSE_S)  # a server that does not wait must not be asked all the time
+            time.sleep(_PAUSE_S)  # a server that does not wait must not be polled in a tight loop
 
     def _is_new(self, start: Positions, found: Mapping[str, Found]) -> bool:
         for name, stream in found.items():
@@ -264,7 +264,7 @@ class Follower:
         return False
 
     def is_finished(self, start: Positions, found: Mapping[str, Found]) -> bool:
-        """Tell whether every stream has been read to its end; one that is gone has none."""
+        """Return whether every stream has been read to its end; a deleted one counts as read."""
         if not start and not found:
             return False
         return all(position.closed or name not in found for name, position in start.items()) and not (

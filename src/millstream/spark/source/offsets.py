@@ -4,13 +4,13 @@
          "chat/2": {"offset": "0000000000000000_0000000000000017", "closed": true},
          "other":  {"offset": "1f_3", "skip": 2, "total": 40}}
 
-On a server that reads up to a given offset (`until`) the offset says it all. Elsewhere a range is
-exact by counting: `skip` units were read after `offset`, `total` since the query began; units are
-messages of JSON and bytes of anything else. Two totals tell how much lies between two positions,
-however the stream has grown since.
+On a server that can read up to a given offset (`until`) the offset is enough. On others a range is exact
+by counting: `skip` units were read after `offset`, `total` since the query began. Units are JSON messages,
+or bytes of other content. Two totals tell how much lies between two positions, however the stream has
+grown since.
 
-An offset is the server's word and opaque, but millstream's counts bytes: where both ends of a range
-have its form, the range's size is known without asking, and so is every row's own offset.
+Offsets are opaque, but millstream's count bytes: if both ends of a range have that form, its size and the
+offset of every row are known without a request.
 """
 
 import re
@@ -19,14 +19,12 @@ from typing import Any
 
 import msgspec
 
-BEGINNING = "-1"
-
 _BYTES_OFFSET = re.compile(r"(\d{16})_(\d{16})")
 _AFTER = re.compile(r"(.+)\+(\d{1,16})")
 
 
 class Position(msgspec.Struct, frozen=True, omit_defaults=True):
-    """How far a stream has been read. `total` is None where offsets alone are exact."""
+    """How far a stream has been read. `total` is None if offsets alone are exact."""
 
     offset: str
     skip: int = 0
@@ -34,7 +32,7 @@ class Position(msgspec.Struct, frozen=True, omit_defaults=True):
     closed: bool = False
 
     def same_place(self, other: "Position") -> bool:
-        """Tell whether nothing lies between two positions."""
+        """Return whether two positions are the same place."""
         return (self.offset, self.skip) == (other.offset, other.skip)
 
 
@@ -42,16 +40,16 @@ Positions = Mapping[str, Position]
 
 
 class CheckpointError(ValueError):
-    """What Spark handed back is no offset of this source."""
+    """The checkpoint holds offsets of another source."""
 
 
 def encode(positions: Positions) -> dict[str, Any]:
-    """Write positions for Spark, which compares them as text."""
+    """Encode positions for Spark, which compares them as text."""
     return {name: msgspec.to_builtins(positions[name]) for name in sorted(positions)}
 
 
 def decode(written: Mapping[str, Any]) -> dict[str, Position]:
-    """Read what `encode` wrote."""
+    """Decode the result of `encode`."""
     try:
         return msgspec.convert(dict(written), dict[str, Position])
     except msgspec.ValidationError as error:
@@ -61,28 +59,21 @@ def decode(written: Mapping[str, Any]) -> dict[str, Position]:
 
 
 def parse(text: str, *, counted: bool) -> Position:
-    """Read an offset that a user gives: a server's, or one of the column `offset` (`...+2`)."""
+    """Parse a user's offset: a server's, or one from the column `offset` (`...+2`)."""
     match = _AFTER.fullmatch(text)
     offset, skip = (match[1], int(match[2])) if match else (text, 0)
     return Position(offset, skip, 0 if counted else None)
 
 
 def byte_count(offset: str) -> tuple[str, int] | None:
-    """Read an offset that counts bytes, as its generation and their number."""
+    """Parse an offset that counts bytes into its generation and that count."""
     match = _BYTES_OFFSET.fullmatch(offset)
     return (match[1], int(match[2])) if match else None
 
 
 def bytes_between(start: str, end: str) -> int | None:
-    """Say how many bytes two offsets are apart, None when they do not tell."""
+    """Return how many bytes two offsets are apart; None if they do not count bytes."""
     first, last = byte_count(start), byte_count(end)
     if first is None or last is None or first[0] != last[0]:
         return None
     return last[1] - first[1]
-
-
-def advance(offset: str, count: int) -> str:
-    """Go on by some bytes from an offset that counts them."""
-    found = byte_count(offset)
-    assert found is not None, offset
-    return f"{found[0]}_{found[1] + count:016d}"

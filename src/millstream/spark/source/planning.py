@@ -1,12 +1,11 @@
 """Planning: from two offsets of a query to the partitions that executors read.
 
-Everything here is pure. What must be asked of a server, where a range can be cut, comes in as the
-function `step`; streams do not change where they have been written, so the same two offsets give
-the same partitions whenever they are planned.
+Pure. Where a range can be split is looked up by the function `step`, an argument. Streams are immutable,
+so the same two offsets always give the same partitions.
 
         start, end -> ranges, one for each stream that moved
-                   -> split where larger than the target, at offsets that the server gives
-                   -> packed where smaller
+                   -> split if larger than the target, at offsets from the server
+                   -> packed if smaller
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -16,7 +15,7 @@ import msgspec
 from millstream.spark.source.offsets import Position, Positions, bytes_between
 
 Step = Callable[[str, str, str, int], str]
-"""(stream, from, until, bytes): where a read of about so many bytes would end."""
+"""(stream, from, until, bytes): where a read of about that many bytes would end."""
 
 _NEARLY = 7 / 8
 
@@ -30,12 +29,12 @@ class Range(msgspec.Struct, frozen=True):
 
     @property
     def ends_stream(self) -> bool:
-        """Tell whether the stream's end lies at the end of this range."""
+        """Whether the stream's end is at the end of this range."""
         return self.end.closed and not self.start.closed
 
     @property
     def size(self) -> int | None:
-        """Count the bytes, None when the offsets do not tell."""
+        """The number of bytes; None if offsets do not count bytes."""
         if self.start.total is not None or self.start.skip or self.end.skip:
             return None
         return bytes_between(self.start.offset, self.end.offset)
@@ -63,10 +62,10 @@ def _ranges(start: Positions, end: Positions, shows_closed: bool) -> Iterator[Ra
     for name in sorted(end):
         begin = start.get(name)
         if begin is None:
-            continue  # a stream joins with the place where it begins; what it holds comes next
+            continue  # a new stream joins at its beginning; its content comes with the next batch
         one = Range(name, begin, end[name])
         if one.size is not None and one.size < 0:
-            continue  # a stream that was made anew begins anew; what it holds comes next
+            continue  # a recreated stream starts over; its content comes with the next batch
         if not begin.same_place(end[name]) or (shows_closed and one.ends_stream):
             yield one
 
@@ -79,7 +78,7 @@ def _target_bytes(ranges: Iterable[Range], partition_bytes: int, min_partitions:
 
 
 def _split(one: Range, target: int, step: Step) -> Iterator[Range]:
-    """Cut a range into parts of about the target's size."""
+    """Split a range into parts of about the target's size."""
     begin = one.start
     while (size := bytes_between(begin.offset, one.end.offset)) and one.size and size > target:
         cut = _walk(one, begin.offset, target, step)
@@ -92,7 +91,7 @@ def _split(one: Range, target: int, step: Step) -> Iterator[Range]:
 
 
 def _walk(one: Range, start: str, target: int, step: Step) -> str:
-    """Find an offset about `target` bytes on; servers take steps no larger than their answers."""
+    """Find an offset about `target` bytes further; a step is at most the size of a response."""
     at = start
     while at != one.end.offset:
         gone = bytes_between(start, at) or 0
@@ -100,7 +99,7 @@ def _walk(one: Range, start: str, target: int, step: Step) -> str:
             break
         reached = step(one.stream, at, one.end.offset, target - gone)
         if reached == at:
-            return one.end.offset  # nothing there to cut: whoever reads it will say why
+            return one.end.offset  # it cannot be split; the reader will report why
         if gone and (bytes_between(start, reached) or 0) > target:
             break  # the next message is too large for what is left
         at = reached
@@ -108,7 +107,7 @@ def _walk(one: Range, start: str, target: int, step: Step) -> str:
 
 
 def _pack(ranges: Iterable[Range], target: int) -> Iterator[Partition]:
-    """Put small ranges together; one of unknown size stays alone."""
+    """Pack small ranges together; one of unknown size stays alone."""
     packed: list[Range] = []
     size = 0
     for one in ranges:
@@ -125,7 +124,7 @@ def _pack(ranges: Iterable[Range], target: int) -> Iterator[Partition]:
 
 
 def admit_bytes(start: Positions, end: Positions, max_bytes: int, step: Step) -> dict[str, Position]:
-    """Lower `end` to about `max_bytes` after `start`, shared by streams as they lag.
+    """Lower `end` to about `max_bytes` after `start`, divided among streams in proportion to their lag.
 
     A stream whose next message alone is larger waits, unless it would be the batch's only one.
     """

@@ -1,37 +1,35 @@
-"""Ranges: exactly the rows between two positions of a stream, again and again the same.
+"""Ranges: exactly the rows between two positions of a stream, the same on every read.
 
-With `until` the server ends the range. Without it the range ends by count: the totals of its two
-positions say how many messages, or bytes, it holds, however much has been appended since.
+With `until` the server ends the range. Without it the range ends by count: the totals of its positions
+tell how many messages or bytes it holds, however much was appended since.
 
-A row is a message of JSON. Other content has no messages: its rows are pieces of at most
-`ROW_BYTES`, counted from the range's beginning and, in text, cut between characters.
+A row is one JSON message. Other content has no messages: its rows are blocks of at most `ROW_BYTES`,
+counted from the beginning of the range; text is split between characters.
 
-A row's offset is where to read on after it. Where offsets count bytes it is computed; elsewhere it
-is the range's first offset and how many units follow it: `1f_3+0000000000000002`.
+A row's offset is where to resume after it. If offsets count bytes it is computed; otherwise it is the
+range's first offset and the number of units after it: `1f_3+0000000000000002`.
 """
 
 from collections.abc import Iterator
 
 import msgspec
 import numpy
-import numpy.typing
 
 from millstream.client.core import errors
 from millstream.protocol.content import Kind
+from millstream.spark.json.messages import Message, Numbers
 from millstream.spark.lookups import Server
-from millstream.spark.source.answers import Message, Portion, Whole, apart, first_units, read_answer, units
+from millstream.spark.source.answers import Portion, Whole, apart, first_units, read_answer, units
 from millstream.spark.source.offsets import byte_count, bytes_between
 from millstream.spark.source.planning import Range
 
 ROW_BYTES = 64 * 2**10
 
-Numbers = numpy.typing.NDArray[numpy.int64]
-
 
 class Rows(msgspec.Struct, frozen=True, gc=False):
     """Some rows of one stream. Row i ends at `prefix` and the 16 digits of its number.
 
-    Numbers count on from `before`: rows where `counts_rows`, else bytes, with `gap` more for each row.
+    Numbers continue from `before`: they count rows if `counts_rows`, else bytes plus `gap` for each row.
     """
 
     stream: str
@@ -46,25 +44,25 @@ class Rows(msgspec.Struct, frozen=True, gc=False):
 
 
 class Unsplit(msgspec.Struct, frozen=True, gc=False):
-    """Messages of one stream, as an array."""
+    """Messages of one stream, as an array that is not split yet."""
 
     stream: str
     whole: Whole
 
     def rows(self) -> Rows:
-        """Take them apart, after all; their offsets mean nothing."""
+        """Split them; their offsets are not computed."""
         portion = apart(self.whole)
         return _rows(self.stream, portion, portion.values, "", 0, 0, counts_rows=True)
 
 
 class RangeError(errors.MillstreamError):
-    """What lies between two positions is not what was there when they were planned."""
+    """The content between two positions is no longer what was planned."""
 
     default_code = "RANGE_CHANGED"
 
 
 def read_range(server: Server, one: Range) -> Iterator[Rows]:
-    """Give the rows of a range."""
+    """Iterate over the rows of a range."""
     numbering = _Numbering(one)
     cutter = _Cutter()
     for found in _content(server, one):
@@ -77,7 +75,7 @@ def read_range(server: Server, one: Range) -> Iterator[Rows]:
 
 
 def read_messages(server: Server, one: Range) -> Iterator[Rows | Unsplit]:
-    """Give a range for those who want neither offsets nor text: whole answers stay in one piece."""
+    """Like `read_range`, for callers that need neither offsets nor text: complete responses stay unsplit."""
     numbering = _Numbering(one)
     for found in _content(server, one):
         if isinstance(found, Whole):
@@ -105,20 +103,20 @@ def _content(server: Server, one: Range) -> Iterator[Portion | Whole]:
                 if left == 0:
                     return
         except StopIteration as stop:
-            told = stop.value
+            end_of_response = stop.value
         finally:
             reading.close()
-        if told.next_offset == at:
+        if end_of_response.next_offset == at:
             raise RangeError(
                 f"The stream ends at {at}, before {one.end.offset}, which it had reached earlier",
                 url=server.endpoint(one.stream).url,
                 offset=at,
             )
-        at, skip = told.next_offset, 0
+        at, skip = end_of_response.next_offset, 0
 
 
 class _Numbering:
-    """Where each row ends."""
+    """Computes where each row ends."""
 
     def __init__(self, one: Range) -> None:
         self._stream = one.stream
@@ -156,7 +154,7 @@ def _rows(
 
 
 class _Cutter:
-    """Cuts content without messages into rows."""
+    """Splits content without messages into rows."""
 
     def __init__(self) -> None:
         self.held = b""
@@ -178,7 +176,7 @@ class _Cutter:
 
 
 def between_characters(data: bytes, position: int) -> int:
-    """Step back to where a character of UTF-8 begins; what is not UTF-8 is cut where it is."""
+    """Step back to the beginning of a UTF-8 character; other bytes are split where they are."""
     for end in range(position, position - 4, -1):
         if data[end] & 0xC0 != 0x80:
             return end
@@ -186,5 +184,5 @@ def between_characters(data: bytes, position: int) -> int:
 
 
 def end_of(one: Range) -> str:
-    """Write where a range ends as a row's offset."""
+    """Format the end of a range as a row's offset."""
     return one.end.offset if not one.end.skip else f"{one.end.offset}+{one.end.skip:016d}"

@@ -1,6 +1,6 @@
 """Readers: what Spark calls to plan and to read, in batch and in streaming queries.
 
-Planning happens in one process of the driver, reading in workers that get a reader by pickle.
+Planning runs in one process on the driver, reading in workers, which receive the pickled reader.
 """
 
 import logging
@@ -48,7 +48,7 @@ class StreamPartition(InputPartition):
 
 
 class _Reading:
-    """What batch and streaming reads share."""
+    """The part that batch and streaming reads share."""
 
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
         self.options = options
@@ -57,7 +57,7 @@ class _Reading:
         self.follower = Follower(options, self.server)
 
     def plan(self, start: Positions, end: Positions) -> list[StreamPartition]:
-        """Plan what lies between two offsets of the query."""
+        """Plan the partitions between two offsets of the query."""
         found = planning.partitions(
             start,
             end,
@@ -69,7 +69,7 @@ class _Reading:
         return [StreamPartition(one) for one in found]
 
     def batches(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
-        """Read one partition; Spark makes an empty one up when there is none."""
+        """Read one partition; Spark passes an empty one if there is none."""
         if not isinstance(partition, StreamPartition):
             return iter(())
         settle()
@@ -93,7 +93,7 @@ class _Reading:
 
 
 class BatchReader(DataSourceReader):
-    """Reads what the streams hold now, or between two offsets."""
+    """Reads the streams' current content, or what lies between two offsets."""
 
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
         self._reading = _Reading(options, schema)
@@ -119,11 +119,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._seen: dict[str, Found] = {}
 
     def initialOffset(self) -> dict[str, Any]:
-        """Give where a new query begins."""
+        """Return where a new query begins."""
         return offsets.encode(self._reading.follower.beginning())
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """Say how much a micro-batch may hold. Spark carries one limit; `latestOffset` knows both."""
+        """Return the limit of a micro-batch. Spark passes on one limit; `latestOffset` applies both."""
         if self._options.max_bytes_per_trigger is not None:
             return ReadMaxBytes(self._options.max_bytes_per_trigger)
         if self._options.max_rows_per_trigger is not None:
@@ -131,13 +131,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable()
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """Note what there is now, to end there; with `untilClosed` the end is where the streams end."""
+        """Record the current tails, to end there; with `untilClosed` the query ends with the streams."""
         self._is_finite = True
         if not self._options.until_closed:
             self._target = self._reading.follower.look()
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        """Say how far the next micro-batch goes; waits a little when nothing is new."""
+        """Return the end of the next micro-batch; waits a little if nothing is new."""
         if self._options.until_closed and not self._is_finite:
             raise OptionError("untilClosed", "needs a query that can end; add trigger(availableNow=True)")
         follower = self._reading.follower
@@ -150,11 +150,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 return offsets.encode(ends)
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
-        """Give the tails that were seen last, for the query's progress."""
+        """Return the last known tails, for the query's progress."""
         return {name: {"offset": found.tail} for name, found in sorted(self._seen.items())} or None
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[StreamPartition]:
-        """Plan a micro-batch, a new one or one that is repeated after a restart."""
+        """Plan a micro-batch, new or repeated after a restart."""
         return self._reading.plan(offsets.decode(start), offsets.decode(end))
 
     def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:

@@ -1,6 +1,6 @@
-"""Schemas: which columns there are, and what a user's own schema asks for.
+"""Schemas: the source's own columns, and a user's schema.
 
-Four names are the source's own: `stream`, `offset`, `value` and, with `includeClosed`, `closed`. Every
+Four columns are the source's own: `stream`, `offset`, `value` and, with `includeClosed`, `closed`. Every
 other column of a user's schema is a field of the messages, which must be JSON.
 """
 
@@ -34,11 +34,11 @@ _OWN: dict[str, tuple[DataType, ...]] = {
 
 
 class SchemaError(ValueError):
-    """The schema that was asked for is not one that this source can give."""
+    """The source cannot provide this schema."""
 
 
 def own_columns(options: SourceOptions, value: DataType) -> StructType:
-    """Give the columns that there are without a schema."""
+    """Return the columns without a user's schema."""
     columns = [
         StructField(STREAM, StringType(), nullable=False),
         StructField(OFFSET, StringType(), nullable=False),
@@ -50,7 +50,7 @@ def own_columns(options: SourceOptions, value: DataType) -> StructType:
 
 
 def checked(options: SourceOptions, schema: StructType) -> StructType:
-    """Take a user's own schema, if it can be had."""
+    """Check a user's schema."""
     for field in schema.fields:
         if field.name == CLOSED and not options.include_closed:
             raise OptionError("includeClosed", "is needed for the column closed; set it to true")
@@ -70,7 +70,7 @@ def checked(options: SourceOptions, schema: StructType) -> StructType:
 
 
 def fields_of(options: SourceOptions, schema: StructType) -> Fields | None:
-    """Tell which columns are fields of messages; None if there are none."""
+    """Return the columns that are fields of messages; None if there are none."""
     corrupt = options.column_name_of_corrupt_record
     names = [name for name in schema.fieldNames() if name not in _OWN]
     if not names:

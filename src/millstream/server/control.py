@@ -1,9 +1,9 @@
-"""The control APIs, below `__ds`: what is asked of the server rather than of a stream.
+"""The control APIs below `__ds`: requests about the server instead of one stream.
 
-GET __ds/streams   the listing (rule X2); shows what the token may read
-GET __ds/metrics   for Prometheus; needs `admin` where tokens are asked for
-GET __ds/healthz   the process answers
-GET __ds/readyz    and it takes appends: it is not draining, and its disk has not failed
+GET __ds/streams   the listing (rule X2); only streams that the token may read
+GET __ds/metrics   for Prometheus; needs the scope `admin` if tokens are required
+GET __ds/healthz   200 while the process responds
+GET __ds/readyz    200 while appends are accepted: the server is not draining, and its disk has not failed
 GET __ds/ui        the web page (`pages`)
 """
 
@@ -33,7 +33,7 @@ _JSON: Header = (headers.CONTENT_TYPE, b"application/json")
 
 
 class Control:
-    """What the server tells about itself."""
+    """Handlers of the control APIs."""
 
     def __init__(
         self, store: Store, live: Live, auth: Auth, metrics: Metrics, clock_ms: Callable[[], int]
@@ -52,7 +52,7 @@ class Control:
         }
 
     def find(self, path: str) -> Callable[[Request], Answer] | None:
-        """Find what answers at a path below `__ds`."""
+        """Find the handler for a path below `__ds`."""
         return self._routes.get(path) or self._pages.find(path)
 
     def _streams(self, request: Request) -> Answer:
@@ -62,7 +62,7 @@ class Control:
         query = Query(request.query)
         limit = headers.parse_integer(query.one(b"limit") or b"100", "limit")
         if not 1 <= limit <= _MAX_PAGE:
-            raise MalformedError("INVALID_LIMIT", f"limit is from 1 to {_MAX_PAGE}.")
+            raise MalformedError("INVALID_LIMIT", f"limit must be from 1 to {_MAX_PAGE}.")
         prefix, glob, cursor = (_text(query, name) for name in (b"prefix", b"glob", b"cursor"))
         found = self._store.listing(prefix, glob or None, cursor, limit, self._clock_ms())
         return when(found, partial(_page, request.grant))
@@ -76,15 +76,15 @@ class Control:
         return self.metrics_reply()
 
     def metrics_reply(self) -> Reply:
-        """Tell all numbers."""
+        """Return all metrics."""
         return Reply(200, [(headers.CONTENT_TYPE, metrics.CONTENT_TYPE), _NO_STORE], self._metrics.text())
 
     def health_reply(self) -> Reply:
-        """Tell that the process answers."""
+        """Report that the process responds."""
         return _status("ok", ready=True)
 
     def readiness_reply(self) -> Reply:
-        """Tell whether appends are taken."""
+        """Report whether appends are accepted."""
         if self._live.draining:
             return _status("draining", ready=False)
         failure = self._store.failure
@@ -93,7 +93,9 @@ class Control:
 
 def _status(status: str, *, ready: bool) -> Reply:
     if not ready:
-        return problem(503, "NOT_READY", f"The server takes no appends: {status}.", [(b"retry-after", b"5")])
+        return problem(
+            503, "NOT_READY", f"The server does not accept appends: {status}.", [(b"retry-after", b"5")]
+        )
     return Reply(200, [_JSON, _NO_STORE], msgspec.json.encode({"status": status}))
 
 

@@ -1,8 +1,8 @@
-// Dialogs: a question, an answer that is tried, and the refusal in words if it is refused.
+// Dialogs: a form, the action it submits, and the error message if the action fails.
 
 import { Problem } from "./server.js";
 
-/** Open a dialog; `values` fill its fields by name, `of` names what it is about. */
+/** Open a dialog; `values` fill its fields by name, `of` is the name of the stream it is about. */
 export function openDialog(id, values = {}, of = "") {
   const dialog = document.getElementById(id);
   const form = dialog.querySelector("form");
@@ -13,7 +13,7 @@ export function openDialog(id, values = {}, of = "") {
   dialog.showModal();
 }
 
-/** Let `act(values)` do what a dialog is for; it closes when that has succeeded. */
+/** Run `act(values)` when the form of a dialog is submitted; the dialog closes when that succeeds. */
 export function onAnswer(id, act) {
   const dialog = document.getElementById(id);
   const form = dialog.querySelector("form");

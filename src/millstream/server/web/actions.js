@@ -2,7 +2,7 @@
 
 import { addressOf, typedName } from "./address.js";
 import { utf8 } from "./contents.js";
-import { onAnswer, openDialog, tell } from "./dialogs.js";
+import { onAnswer, openDialog, showError } from "./dialogs.js";
 import { parseHex } from "./hex.js";
 import { reloadListing } from "./listing.js";
 import { parseOffset } from "./offsets.js";
@@ -45,7 +45,7 @@ async function append(event) {
   const button = $("composer").querySelector("button");
   if (button.disabled || !message.value) return;
   button.disabled = true;
-  tell($("composer"), null);
+  showError($("composer"), null);
   try {
     const options = { hex: $("hex").checked, newline: $("newline").checked };
     const headers = { "Content-Type": about.contentType };
@@ -54,7 +54,7 @@ async function append(event) {
     fitComposer();
   } catch (error) {
     const isUnknown = error instanceof Problem && error.status === 0;
-    tell($("composer"), isUnknown ? new Problem(0, "The connection was lost. Check whether the message was stored.") : error);
+    showError($("composer"), isUnknown ? new Problem(0, "The connection was lost. Check whether the message was stored.") : error);
   } finally {
     button.disabled = false;
     message.focus();

@@ -9,7 +9,7 @@ export function openDialog(id, values = {}, of = "") {
   form.reset();
   for (const [name, value] of Object.entries(values)) form.elements[name].value = value;
   for (const code of dialog.querySelectorAll(".of")) code.textContent = of;
-  tell(form, null);
+  showError(form, null);
   dialog.showModal();
 }
 
@@ -23,19 +23,19 @@ export function onAnswer(id, act) {
     const button = form.querySelector(".answers button:last-child");
     if (button.disabled) return;
     button.disabled = true;
-    tell(form, null);
+    showError(form, null);
     try {
       await act(Object.fromEntries(new FormData(form)));
       dialog.close();
     } catch (error) {
-      tell(form, error);
+      showError(form, error);
     } finally {
       button.disabled = false;
     }
   });
 }
 
-export function tell(form, error) {
+export function showError(form, error) {
   const line = form.querySelector(".problem");
   line.hidden = !error;
   line.textContent = error ? error.message : "";

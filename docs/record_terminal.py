@@ -1,7 +1,7 @@
-"""Records the terminal of the README: `python docs/record_terminal.py` writes docs/images/terminal.svg.
+"""Record the README's terminal picture: `python docs/record_terminal.py` writes docs/images/terminal.svg.
 
-The commands are run, on a terminal, against a server of their own. How long an append took is left out, so
-that it is the same picture every time. A test compares it with what the commands print now.
+The commands run on a terminal, against a new server. Durations are removed, so that the picture is
+reproducible. A test compares it with the current output of the commands.
 """
 
 import re
@@ -27,7 +27,7 @@ echo '{}' | millstream append /chat/1
 
 
 def record(folder: Path) -> str:
-    """Run the commands and draw what a terminal shows."""
+    """Run the commands and return the terminal's content as SVG."""
     from cli.commands import environment, on_terminal
     from running import millstream
 
@@ -43,7 +43,7 @@ def record(folder: Path) -> str:
             console.print(Text.assemble(("$ ", "bold green"), (command, "bold")))
             console.print(Text.from_ansi(printed.rstrip()))
         drawing = console.export_svg(title="millstream", theme=DIMMED_MONOKAI, unique_id="terminal")
-    drawing = re.sub(r"\s*@font-face \{.*?\}", "", drawing, flags=re.DOTALL)  # no font of another host
+    drawing = re.sub(r"\s*@font-face \{.*?\}", "", drawing, flags=re.DOTALL)  # no fonts from other hosts
     return drawing.replace("Fira Code, monospace", "ui-monospace, Menlo, Consolas, monospace") + "\n"
 
 

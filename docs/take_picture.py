@@ -1,6 +1,6 @@
-"""Takes the picture of the page for the README: `python docs/take_picture.py` writes docs/images/page.png.
+"""Take the README's picture of the web page: `python docs/take_picture.py` writes docs/images/page.png.
 
-It is what Chromium shows of a real server with some streams in it, one of which is being written.
+It is a screenshot of Chromium with a real server, some streams, and one of them being written.
 """
 
 import json
@@ -15,7 +15,7 @@ ANSWER = "A durable stream keeps what it was given, and a reader goes on where i
 
 
 def take() -> None:
-    """Fill a server, follow a stream on its page while it grows, and take the picture."""
+    """Create streams, follow one on the page while it grows, and take a screenshot."""
     from browser.watching import JSON, TEXT, Watched, append, chromium, http
     from running import millstream
 
@@ -39,7 +39,7 @@ def take() -> None:
         append(server, "/chat/1", json.dumps({"role": "user", "content": "What is a durable stream?"}), JSON)
         for index, token in enumerate(ANSWER.split()):
             append(server, "/chat/1", json.dumps({"index": index, "token": token}), JSON)
-            time.sleep(0.2)  # as a model would, so that the plots have something to show
+            time.sleep(0.2)  # like a model, so that the charts show something
         page.wait_for_function(f"document.querySelectorAll('.row .what').length >= {len(ANSWER.split()) + 1}")
         page.screenshot(path=PICTURE)
         assert watched.complaints == []

@@ -1,10 +1,9 @@
-"""A stream that is complete from its first moment: a result that was computed before.
+"""A cached result as a stream that is created complete and closed.
 
     python examples/cached_answer.py http://127.0.0.1:4437/answers/primes
 
-One request creates it, holds everything and closes it. Its readers are the readers of any other
-stream: they need not know that nothing was ever streamed, and they end at once. Creating it a second
-time changes nothing.
+One request creates the stream with all of its content and closes it. Readers use the same code as for a live
+stream, and reach the end at once. Creating it a second time changes nothing.
 """
 
 import sys
@@ -19,7 +18,7 @@ def publish(url: str, results: list[Any]) -> DurableStream:
 
 
 def consume(url: str) -> list[Any]:
-    """Read them back, as one reads a stream that is still written to."""
+    """Read the results with the same code as for a live stream."""
     with stream(url) as response:
         items = response.read_json()
         if not response.stream_closed:
@@ -28,7 +27,7 @@ def consume(url: str) -> list[Any]:
 
 
 def primes(below: int) -> list[int]:
-    """Compute something worth keeping."""
+    """Compute something worth caching."""
     return [number for number in range(2, below) if all(number % divisor for divisor in range(2, number))]
 
 

@@ -1,10 +1,10 @@
-"""Pipe an upstream HTTP response into a durable stream, so that readers can come late or come back.
+"""Copy an upstream HTTP response into a durable stream, so that readers can join late and resume.
 
     python examples/fetch_proxy.py https://example.com/report.csv http://127.0.0.1:4437/reports/today
 
-The stream ends when the upstream response does. When the upstream breaks off, the stream still ends,
-and says so: its last bytes are a line that begins with `upstream failed:`. A reader therefore never
-waits for a rest that will not come, and can tell a whole response from a broken one.
+The stream is closed when the upstream response ends. If the upstream fails, the stream is closed too, and its
+last line begins with `upstream failed:`. So a reader never waits for data that will not come, and can
+tell a complete response from an incomplete one.
 """
 
 import http.client
@@ -23,7 +23,7 @@ def proxy(upstream_url: str, stream_url: str) -> CloseResult:
     with urllib.request.urlopen(upstream_url, timeout=30) as upstream:
         content_type = upstream.headers.get("content-type") or "application/octet-stream"
         copy = DurableStream.create(stream_url, content_type=content_type)
-        # A producer, because a piece must not be stored twice when an answer gets lost.
+        # A producer, so that a retry after a lost response does not store a piece twice.
         producer = IdempotentProducer(copy, "fetch-proxy", auto_claim=True)
         try:
             for piece in pieces(upstream):
@@ -34,7 +34,7 @@ def proxy(upstream_url: str, stream_url: str) -> CloseResult:
 
 
 def pieces(response: http.client.HTTPResponse) -> Iterator[bytes]:
-    """Give the body as it comes; a body that is shorter than announced is an error."""
+    """Yield the body as it arrives; a body shorter than its Content-Length is an error."""
     while piece := response.read1(PIECE_BYTES):
         yield piece
     if response.length:
@@ -42,13 +42,13 @@ def pieces(response: http.client.HTTPResponse) -> Iterator[bytes]:
 
 
 def download(stream_url: str) -> Iterator[bytes]:
-    """Read the copy while it is being made; ends by itself when it is complete."""
+    """Read the copy while it is being written; stops when it is complete."""
     with stream(stream_url) as response:
         yield from response.iter_bytes()
 
 
 def main() -> None:
-    """Copy, and say where the copy ends."""
+    """Copy, and print the final offset."""
     upstream_url, stream_url = sys.argv[1:]
     print("complete at", proxy(upstream_url, stream_url).final_offset)
 

@@ -1,10 +1,10 @@
-"""A job whose log ends: run a command, stream its output, and let anybody follow it to the exit code.
+"""Run a command, stream its output, and let readers follow it up to the exit code.
 
     python examples/job_log.py run http://127.0.0.1:4437/jobs/17 -- make test
     python examples/job_log.py follow http://127.0.0.1:4437/jobs/17
 
-The follower may start before, while or after the job runs, in any number, and sees the whole log.
-Closing the stream with the exit code tells it apart from a job that is only quiet.
+Any number of followers may start during or after the job; each sees the whole log. The stream is
+closed with the exit code, so followers can tell a finished job from an idle one.
 """
 
 import subprocess
@@ -15,7 +15,7 @@ from millstream import DurableStream, IdempotentProducer, JsonBatch, stream
 
 
 def run(url: str, command: list[str]) -> int:
-    """Run a command with its output in the stream; the last event is its exit code."""
+    """Run a command and stream its output; the last event has its exit code."""
     log = DurableStream.create(url, content_type="application/json", ttl_seconds=7 * 24 * 3600)
     producer = IdempotentProducer(log, "job", auto_claim=True)
     producer.append({"type": "start", "command": command})
@@ -30,7 +30,7 @@ def run(url: str, command: list[str]) -> int:
 
 
 def follow(url: str) -> int:
-    """Print the log as it grows; give the job's exit code when it ends."""
+    """Print the log as it grows; return the job's exit code at its end."""
     exit_codes: list[int] = []
 
     def show(batch: "JsonBatch[dict[str, object]]") -> None:

@@ -1,8 +1,8 @@
-"""Streams become a table and other streams, on a Spark inside this process: `make demo`.
+"""Two pipelines on a local Spark: `make demo`.
 
-A server is started and orders are written to three streams. Meanwhile one pipeline archives them as
-Parquet, and another adds them up by minute. When the orders end, both pipelines end, and so does the
-stream of sums: whoever reads it sees the end.
+The demo starts a server and writes orders to three streams. Meanwhile one pipeline archives them as Parquet,
+and another sums them by minute. When the order streams are closed, both pipelines end and the stream of
+sums is closed too.
 """
 
 import re
@@ -35,7 +35,7 @@ SUMS = """
 
 @contextmanager
 def serving() -> Iterator[str]:
-    """Run a server in memory; give its URL."""
+    """Run an in-memory server; yield its URL."""
     command = [sys.executable, "-u", "-m", "millstream", "serve", "--store", "memory", "--port", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
         try:
@@ -54,7 +54,7 @@ def serving() -> Iterator[str]:
 
 
 def write_orders(url: str) -> None:
-    """Write orders to every shop's stream, one that is broken among them, and close the streams."""
+    """Write orders, including a broken one, to the streams of all shops, and close them."""
     shops = [DurableStream(f"{url}/orders/shop-{shop}") for shop in range(SHOPS)]
     noon = datetime(2026, 1, 1, 12, tzinfo=UTC)
     for number in range(ORDERS):
@@ -69,14 +69,14 @@ def write_orders(url: str) -> None:
 
 
 def show(name: str, progress: Progress) -> None:
-    """Tell how far a pipeline is."""
+    """Print the progress of a pipeline."""
     print(
         f"{name}: batch {progress.batch}, {progress.rows} rows so far, {progress.lag_bytes or 0} bytes behind"
     )
 
 
 def main() -> None:
-    """Run the demonstration; it ends by itself."""
+    """Run the demo."""
     with serving() as url, tempfile.TemporaryDirectory() as folder:
         print(f"server: {url}; starting Spark, which takes some seconds")
         for shop in range(SHOPS):

@@ -1,11 +1,11 @@
-"""Tokens of a language model, written once and read by whoever comes, however often they are cut off.
+"""Stream the tokens of a language model to readers that resume after every disconnect.
 
     python examples/token_stream.py write http://127.0.0.1:4437/chat/1
     python examples/token_stream.py read  http://127.0.0.1:4437/chat/1 chat.state
 
-Stop the reader with Ctrl+C at any time and start it again: it goes on with the very next token,
-because it keeps the offset of everything that it has shown in a file. `token_stream.html` does the
-same in a browser, across reloads.
+Stop the reader with Ctrl+C at any time and start it again: it continues with the next token, because it
+stores the offset of what it has shown in a file. `token_stream.html` does the same in a browser, across
+reloads.
 """
 
 import sys
@@ -20,14 +20,14 @@ address; so a reader that is cut off comes back with the last offset it saw, and
 
 
 def model(pause_s: float) -> Iterator[str]:
-    """Stand in for a language model."""
+    """Simulate a language model."""
     for word in ANSWER.split():
         time.sleep(pause_s)
         yield word + " "
 
 
 def write(url: str, pause_s: float = 0.1) -> None:
-    """Write the answer's tokens as they come, and end the stream with the last one."""
+    """Write tokens as they are generated, and close the stream after the last one."""
     answer = DurableStream.create(url, content_type="text/plain")
     producer = IdempotentProducer(answer, "model", auto_claim=True, linger_ms=0)
     for token in model(pause_s):
@@ -36,24 +36,24 @@ def write(url: str, pause_s: float = 0.1) -> None:
 
 
 def read(url: str, state: Path) -> Iterator[str]:
-    """Give the text that was not given before; the state file remembers across runs."""
+    """Yield the text after the offset in the state file, which persists across runs."""
     offset = state.read_text() if state.exists() else "-1"
     with stream(url, offset=offset, live="sse") as response:
         for chunk in response.iter_text_chunks():
             yield chunk.data
-            # After the text was used: a cut before this line shows a token again, never none.
+            # Only after the text was used: a crash before this line repeats a token but loses none.
             remember(state, chunk.offset)
 
 
 def remember(state: Path, offset: str) -> None:
-    """Replace the state in one step: a cut leaves the old one or the new one."""
+    """Replace the state atomically: a crash leaves the old one or the new one."""
     new = state.with_suffix(".new")
     new.write_text(offset)
     new.replace(state)
 
 
 def main() -> int:
-    """Write an answer, or read one."""
+    """Write a stream of tokens, or read one."""
     match sys.argv[1:]:
         case ["write", url, *pause]:
             write(url, *map(float, pause))

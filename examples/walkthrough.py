@@ -1,11 +1,11 @@
-"""Streams and Spark, step by step. Run it as a script, or cell by cell in an editor that knows `# %%`.
+"""Streams and Spark, step by step. Run it as a script, or cell by cell in an editor that supports `# %%`.
 
 python walkthrough.py http://127.0.0.1:4437
 
-What a cell prints stands below it, after `# >`.
+The output of a cell is shown below it, after `# >`.
 """
 
-# %% A stream, and a Spark of our own
+# %% Create a stream and start a local Spark
 import shutil
 import sys
 import tempfile
@@ -19,7 +19,7 @@ from millstream.spark.sessions import local_session
 from millstream.spark.sink.endings import run_to_end
 
 URL = sys.argv[1] if len(sys.argv) > 1 else "http://127.0.0.1:4437"
-FOLDER = f"walkthrough/{uuid.uuid4()}"  # a place of its own, so that this can be run again
+FOLDER = f"walkthrough/{uuid.uuid4()}"  # unique, so that this can be run again
 WORK = Path(tempfile.mkdtemp())
 spark = local_session("walkthrough", cores="2", settings={"spark.sql.shuffle.partitions": "2"})
 
@@ -28,7 +28,7 @@ visits.append_all({"page": page, "ms": ms} for page, ms in [("home", 12), ("sear
 print("visits:", visits.head().content_type)
 # > visits: application/json
 
-# %% A stream is a table
+# %% Read a stream as a table
 table = spark.read.format("durable-streams").option("url", URL).option("streams", f"{FOLDER}/visits").load()
 for row in table.collect():
     print(row.stream.removeprefix(FOLDER), row.value)
@@ -36,7 +36,7 @@ for row in table.collect():
 # > /visits {"page":"search","ms":80}
 # > /visits {"page":"home","ms":9}
 
-# %% JSON becomes columns
+# %% Parse JSON into columns
 parsed = table.select(f.from_json("value", "page string, ms long").alias("visit")).select("visit.*")
 pages = parsed.groupBy("page").agg(f.count("*").alias("visits"), f.max("ms").alias("slowest"))
 for row in pages.orderBy("page").collect():
@@ -44,7 +44,7 @@ for row in pages.orderBy("page").collect():
 # > home 2 12
 # > search 1 80
 
-# %% Every row says where to read on
+# %% Start reading after a row
 after_first = table.first().offset
 rest = spark.read.format("durable-streams").options(
     url=URL, streams=f"{FOLDER}/visits", startingOffsets=f'{{"{FOLDER}/visits": "{after_first}"}}'
@@ -53,9 +53,9 @@ print("after the first:", rest.load().count())
 # > after the first: 2
 
 
-# %% A query that goes on where it was: its checkpoint knows
+# %% Resume a query from its checkpoint
 def copy_slow_visits() -> int:
-    """Append what is new and slow to another stream, each visit once."""
+    """Append new slow visits to another stream, each exactly once."""
     rows = spark.readStream.format("durable-streams").options(url=URL, streams=f"{FOLDER}/visits").load()
     slow = rows.where(f.get_json_object("value", "$.ms").cast("long") > 10).select("value")
     writer = slow.writeStream.format("durable-streams").options(url=URL, stream=f"{FOLDER}/slow")
@@ -78,7 +78,7 @@ print("nothing new:", copy_slow_visits())
 # > one more: 3
 # > nothing new: 3
 
-# %% A table becomes a stream, and a repeated write changes nothing
+# %% Write a table to a stream; a repeated write changes nothing
 for attempt in (1, 2):
     summary = spark.createDataFrame([("home", 3), ("search", 1)], "page string, visits int").coalesce(1)
     to_stream = (
@@ -90,7 +90,7 @@ for attempt in (1, 2):
 # > attempt 1 [{'page': 'home', 'visits': 3}, {'page': 'search', 'visits': 1}]
 # > attempt 2 [{'page': 'home', 'visits': 3}, {'page': 'search', 'visits': 1}]
 
-# %% Streams end, and so do queries
+# %% Run a query until its stream is closed
 visits.close({"page": "bye", "ms": 1})
 followed = spark.readStream.format("durable-streams").options(
     url=URL, streams=f"{FOLDER}/visits", untilClosed=True
@@ -100,7 +100,7 @@ run_to_end(
     pages.writeStream.option("checkpointLocation", str(WORK / "pages")),
     {"url": URL, "stream": f"{FOLDER}/pages"},
 )
-with stream(f"{URL}/{FOLDER}/pages") as response:  # live, and yet it returns
+with stream(f"{URL}/{FOLDER}/pages") as response:  # live, and ends because the stream is closed
     print(" ".join(message["page"] for message in response.iter_json()), response.stream_closed)
 # > home search home cart home bye True
 

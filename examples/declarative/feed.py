@@ -1,4 +1,4 @@
-"""Sensors that measure: python feed.py URL [SEED], each run appends to streams below URL/sensors."""
+"""Simulate sensors: `python feed.py URL [SEED]` appends one day of readings to streams below URL/sensors."""
 
 import random
 import sys
@@ -12,7 +12,7 @@ READINGS = 100
 
 
 def measure(seed: int) -> dict[str, list[dict[str, Any]]]:
-    """Make the readings of one day for each sensor; the same seed makes the same."""
+    """Generate one day of readings for each sensor; deterministic for a seed."""
     chance = random.Random(seed)
     midnight = datetime(2026, 7, 1, tzinfo=UTC) + timedelta(days=seed)
     times = [midnight + timedelta(minutes=number * 1440 // READINGS) for number in range(READINGS)]

@@ -1,7 +1,7 @@
-"""A day of a shop: python generate.py URL [ORDERS] [SEED] fills and closes shop/orders and shop/payments.
+"""Simulate a day of a shop: `python generate.py URL [ORDERS] [SEED]`.
 
-Events arrive up to five minutes late, as events do. Some orders are paid too late, some never.
-The same seed makes the same day.
+It writes and closes shop/orders and shop/payments. Events arrive up to five minutes late. Some orders are
+paid too late, some never. The output is deterministic for a seed.
 """
 
 import random
@@ -21,7 +21,7 @@ Event = dict[str, Any]
 
 
 def generate(orders: int, seed: int) -> tuple[list[Event], list[Event]]:
-    """Make orders and payments, in the order in which they arrive."""
+    """Generate orders and payments, in order of arrival."""
     chance = random.Random(seed)
     ordered, paid = [], []
     for number in range(orders):

@@ -1,10 +1,10 @@
-"""Orders and payments become a table of sales and a stream of hourly revenue: python pipeline.py URL FOLDER
+"""Join orders and payments into a table and a stream of hourly revenue: python pipeline.py URL FOLDER
 
-            shop/orders ──┐                      ┌─▶ FOLDER/sales   Parquet, a folder for each day
+            shop/orders ──┐                      ┌─▶ FOLDER/sales   Parquet, one folder per day
                           ├─▶ join within 15 min ┤
-            shop/payments ┘                      └─▶ per hour and country ─▶ shop/revenue, which ends, too
+            shop/payments ┘                      └─▶ per hour and country ─▶ shop/revenue, closed at the end
 
-Run it while the streams are written or afterwards; killed and started again, it goes on where it was.
+Run it while the streams are written or afterwards. After a crash, run it again: it resumes where it stopped.
 """
 
 import sys
@@ -17,12 +17,12 @@ from millstream.spark.sessions import local_session
 from millstream.spark.sink.endings import run_to_end
 
 LATE = "10 minutes"
-# The end of a stream is an event, too: after it nothing is late, so that the last windows are complete.
+# The end of a stream becomes an event at this time, which moves the watermark past the last window.
 END_OF_TIME = "9999-01-01T00:00:00Z"
 
 
 def events(spark: SparkSession, url: str, name: str, columns: str) -> DataFrame:
-    """Follow a stream of JSON objects until it ends, with its end as one last row."""
+    """Follow a stream of JSON objects until it is closed; its end is one last row."""
     options = {"url": url, "streams": f"shop/{name}", "untilClosed": "true", "includeClosed": "true"}
     rows = spark.readStream.format("durable-streams").options(**options, maxRowsPerTrigger="1000").load()
     parsed = rows.select(
@@ -38,7 +38,7 @@ def events(spark: SparkSession, url: str, name: str, columns: str) -> DataFrame:
 
 
 def sales(spark: SparkSession, url: str) -> DataFrame:
-    """Join orders with the payments that came within a quarter of an hour."""
+    """Join orders with payments made within 15 minutes."""
     orders = events(spark, url, "orders", "country string, goods array<string>")
     payments = events(spark, url, "payments", "cents long")
     orders = orders.withColumnRenamed("at", "ordered_at").withWatermark("ordered_at", LATE)
@@ -49,7 +49,7 @@ def sales(spark: SparkSession, url: str) -> DataFrame:
 
 
 def revenue(sold: DataFrame) -> DataFrame:
-    """Sum up what was sold in each hour, once the hour is over."""
+    """Sum the sales of each hour, once the hour is over."""
     summed = sold.groupBy(f.window("paid_at", "1 hour").alias("hour"), "country").agg(
         f.count("*").alias("orders"), f.sum("cents").alias("cents")
     )
@@ -57,7 +57,7 @@ def revenue(sold: DataFrame) -> DataFrame:
 
 
 def main(url: str, folder: Path) -> None:
-    """Run both queries until the shop closes."""
+    """Run both queries until the input streams are closed."""
     settings = {"spark.sql.shuffle.partitions": "2", "spark.sql.session.timeZone": "UTC"}
     spark = local_session("orders", settings=settings)
     table = sales(spark, url).withColumn("day", f.to_date("paid_at")).writeStream.partitionBy("day")

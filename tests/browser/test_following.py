@@ -43,8 +43,8 @@ def test_a_stream_is_made_that_keeps_its_newest(server: Server, watched: Watched
     watched.wait_for_state("Live")
     found = http.head(f"{server.url}/kept").headers
     assert (found["stream-retain-bytes"], found["stream-retain-seconds"]) == ("2048", "3600")
-    assert page.text_content("[data-fact='Keeps']") == "2 KiB"
-    assert page.text_content("[data-fact='Keeps for']") == "3,600 s"
+    assert page.text_content("[data-fact='Retain bytes']") == "2 KiB"
+    assert page.text_content("[data-fact='Retain seconds']") == "3,600 s"
 
 
 def test_a_cut_is_survived_without_loss_or_doubling(tmp_path: Path, watched: Watched) -> None:
@@ -55,13 +55,13 @@ def test_a_cut_is_survived_without_loss_or_doubling(tmp_path: Path, watched: Wat
         watched.open(server, "/cut")
         watched.wait_for_rows(["before 1", "before 2", "unfin"])
         server.signal(signal.SIGKILL)
-        watched.wait_for_state("Connection lost; trying again")
+        watched.wait_for_state("Connection lost; reconnecting")
     with killable_millstream(tmp_path, port) as server:
         append(server, "/cut", "ished\nafter 1\n", TEXT)
         watched.wait_for_rows(["before 1", "before 2", "unfinished", "after 1"])
         watched.wait_for_state("Live")
         server.signal(signal.SIGTERM)
-        watched.wait_for_state("Connection lost; trying again")
+        watched.wait_for_state("Connection lost; reconnecting")
     with killable_millstream(tmp_path, port) as server:
         append(server, "/cut", "after 2\n", TEXT)
         watched.wait_for_rows(["before 1", "before 2", "unfinished", "after 1", "after 2"])
@@ -218,7 +218,7 @@ def test_an_event_stream_that_the_server_ends_is_taken_up_again(watched: Watched
             expected.append(f"{number}")
             page.wait_for_timeout(250)
         watched.wait_for_rows(expected)
-        assert "Connection lost; trying again" not in page.evaluate("window.states")
+        assert "Connection lost; reconnecting" not in page.evaluate("window.states")
 
 
 def test_the_page_works_below_a_path(watched: Watched) -> None:

@@ -106,4 +106,4 @@ def test_bytes_are_shown_in_hex(server: Server, watched: Watched) -> None:
     page.wait_for_function("() => document.querySelectorAll('.row')[1]?.textContent.includes('c0 ff')")
     page.fill("#message", "c0f")
     page.click("#composer .primary")
-    assert page.text_content("#append-problem") == "This is not hex: pairs of 0-9 and a-f."
+    assert page.text_content("#append-problem") == "Not valid hex. Use pairs of 0-9 and a-f."

@@ -98,13 +98,13 @@ def test_reports_are_shown_as_another_client_appends_them(browser: Any, watched:
             report("chat/1", 1, lagBytes=5 * 2**20, drift=drifted(["note", "user.id"], changed=["id"])),
             report("jobs", 1, closed=True, lagBytes=None),
         )
-        wait_for_first_row(watched, ["/chat/1", "5 MiB", "120", "2", "4 KiB", "2 new, 1 other type"])
+        wait_for_first_row(watched, ["/chat/1", "5 MiB", "120", "2", "4 KiB", "2 added, 1 changed type"])
         assert table(watched)[1] == ["/jobs closed", "unknown", "120", "2", "4 KiB", "same"]
         assert page.text_content("#lag-name") == "/jobs", "what is plotted is not changed under one's eyes"
-        assert page.text_content("#drift") == "None was reported."
+        assert page.text_content("#drift") == "No changes reported."
         page.click("#lag-rows button:text-is('/chat/1')")
         assert page.text_content("#lag-name") == "/chat/1"
-        assert page.text_content("#drift").endswith("new: note, user.id; of another type: id")
+        assert page.text_content("#drift").endswith("added: note, user.id; changed type: id")
         publish(server, report("chat/1", 2, lagBytes=2**20))
         page.wait_for_function("() => document.querySelector('#lag-charts .value').textContent === '1 MiB'")
         lines = page.eval_on_selector_all(
@@ -136,15 +136,15 @@ def test_another_stream_may_hold_the_reports(server: Server, watched: Watched) -
     assert page.input_value("#lag-stream") == "/ops/räports"
     page.fill("#lag-stream", "/prose")
     page.click("#lag-form button")
-    wait_for_lag_state(watched, "It holds no JSON, so it holds no reports.")
+    wait_for_lag_state(watched, "This stream is not JSON, so it has no reports.")
     assert page.is_hidden("#lag-table")
     page.fill("#lag-stream", "/numbers")
     page.click("#lag-form button")
     wait_for_lag_state(watched, "Live")
     page.wait_for_function(
-        "() => document.getElementById('lag-counts').textContent === '0 reports · 5 other records left out'"
+        "() => document.getElementById('lag-counts').textContent === '0 reports · 5 other records ignored'"
     )
-    assert page.text_content("#lag-hint") == "/numbers holds no reports."
+    assert page.text_content("#lag-hint") == "/numbers has no reports."
 
 
 def test_hostile_reports_stay_text(server: Server, watched: Watched) -> None:
@@ -163,7 +163,7 @@ def test_hostile_reports_stay_text(server: Server, watched: Watched) -> None:
     page = open_lag(watched, server, "/hostile")
     wait_for_lag_state(watched, "Live")
     page.wait_for_function("() => document.querySelectorAll('#lag-rows tr').length === 10")
-    assert page.text_content("#lag-counts") == "10 reports · 10 other records left out"
+    assert page.text_content("#lag-counts") == "10 reports · 10 other records ignored"
     names = [row[0] for row in table(watched)]
     assert {f"/{script}" for script in SCRIPTS} <= set(names)
     [plain] = [row for row in table(watched) if row[0] == "/__proto__"]
@@ -173,8 +173,8 @@ def test_hostile_reports_stay_text(server: Server, watched: Watched) -> None:
         assert page.text_content("#lag-name") == names[number]
         if names[number].lstrip("/") in SCRIPTS:
             said = page.text_content("#drift")
-            assert f"new: {names[number].lstrip('/')}; gone: ⟨U+202E⟩txt.exe" in said
-            assert said.endswith("of another type: (the message itself)")
+            assert f"added: {names[number].lstrip('/')}; removed: ⟨U+202E⟩txt.exe" in said
+            assert said.endswith("changed type: (the message itself)")
     assert "taken" not in page.title()
     assert page.locator("#lag :is(script, img, iframe, style)").count() == 0
     assert page.locator("#lag a[href^=javascript]").count() == 0
@@ -189,7 +189,7 @@ def test_only_the_worst_of_many_streams_are_shown(server: Server, watched: Watch
     wait_for_first_row(watched, ["/s/299", "299 B", "120", "2", "4 KiB", "same"])
     assert len(table(watched)) == 100
     assert page.text_content("#lag-caption") == (
-        "The newest report of each stream; 100 that lag most, of 300"
+        "Latest report of each stream: the 100 with the largest lag, of 300"
     )
 
 

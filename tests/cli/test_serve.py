@@ -76,12 +76,12 @@ WRONG: dict[str, tuple[list[str], dict[str, str], str]] = {
     "a certificate that is not there": (
         ["--tls-cert", "cert.pem", "--tls-key", "key.pem", *MEMORY],
         {},
-        "--tls-cert, --tls-key: cannot be used: ",
+        "--tls-cert, --tls-key: cannot be loaded: ",
     ),
     "a certificate that is none": (
         ["--tls-cert", "broken.toml", "--tls-key", "broken.toml", *MEMORY],
         {},
-        "--tls-cert, --tls-key: cannot be used: ",
+        "--tls-cert, --tls-key: cannot be loaded: ",
     ),
     "a quota without a number": (
         ["--max-streams", "/chat", *MEMORY],

@@ -1,4 +1,4 @@
-"""Streams of sensors become a table; what is too hot becomes a stream."""
+"""Sensor streams to a table, and readings that are too hot to a stream."""
 
 import os
 
@@ -14,7 +14,7 @@ spark = SparkSession.active()
 
 @dp.table
 def readings() -> DataFrame:
-    """All readings of all sensors; a sensor that is new joins by itself."""
+    """All readings of all sensors; new sensors are included automatically."""
     streams = spark.readStream.format("durable-streams").options(url=URL, pattern="sensors/*").load()
     parsed = f.from_json("value", "at timestamp, celsius double").alias("reading")
     return streams.select(f.element_at(f.split("stream", "/"), -1).alias("sensor"), parsed).select(
@@ -27,5 +27,5 @@ dp.create_sink("alerts", "durable-streams", {"url": URL, "stream": "alerts"})
 
 @dp.append_flow(target="alerts")
 def hot_readings() -> DataFrame:
-    """Columns become the members of JSON objects."""
+    """Readings above the limit; each row becomes a JSON object."""
     return spark.readStream.table("readings").where(f.col("celsius") > TOO_HOT)

@@ -71,7 +71,7 @@ def rate_limited(per_second: float, unit: str, retry_after_s: int) -> Reply:
 
 def not_ready(status: str) -> Reply:
     """Tell a load balancer that the server takes no appends."""
-    return problem(503, "NOT_READY", f"The server takes no appends: {status}.", _retry_after(5))
+    return problem(503, "NOT_READY", f"The server does not accept appends: {status}.", _retry_after(5))
 
 
 # -- The HTTP request ----------------------------------------------------------------------------
@@ -89,7 +89,7 @@ def body_too_large(max_bytes: int) -> Reply:
 
 def method_not_allowed(allowed: bytes) -> Reply:
     """Refuse a method that means nothing at this path (rule H3)."""
-    return problem(405, "METHOD_NOT_ALLOWED", f"Allowed here: {allowed.decode()}.", (b"allow", allowed))
+    return problem(405, "METHOD_NOT_ALLOWED", f"Allowed methods: {allowed.decode()}.", (b"allow", allowed))
 
 
 def nothing_at(path: str) -> Reply:
@@ -99,7 +99,7 @@ def nothing_at(path: str) -> Reply:
 
 def only_here(paths: str) -> Reply:
     """Answer for a path that the admin port does not have."""
-    return problem(404, "NOT_FOUND", f"Here are {paths}.")
+    return problem(404, "NOT_FOUND", f"Available paths: {paths}.")
 
 
 _ERROR_STATUSES: Final[dict[type[RequestError], int]] = {

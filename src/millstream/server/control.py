@@ -1,9 +1,9 @@
-"""The control APIs, below `__ds`: what is asked of the server rather than of a stream.
+"""The control APIs below `__ds`: requests about the server instead of one stream.
 
-GET __ds/streams   the listing (rule X2); shows what the token may read
-GET __ds/metrics   for Prometheus; needs `admin` where tokens are asked for
-GET __ds/healthz   the process answers
-GET __ds/readyz    and it takes appends: it is not draining, and its disk has not failed
+GET __ds/streams   the listing (rule X2); only streams that the token may read
+GET __ds/metrics   for Prometheus; needs the scope `admin` if tokens are required
+GET __ds/healthz   200 while the process responds
+GET __ds/readyz    200 while appends are accepted: the server is not draining, and its disk has not failed
 GET __ds/ui        the web page (`pages`)
 """
 
@@ -31,7 +31,7 @@ _JSON: Header = (headers.CONTENT_TYPE, b"application/json")
 
 
 class Control:
-    """What the server tells about itself."""
+    """Handlers of the control APIs."""
 
     def __init__(
         self, store: Store, live: Live, auth: Auth, metrics: Metrics, clock_ms: Callable[[], int]
@@ -50,7 +50,7 @@ class Control:
         }
 
     def find(self, path: str) -> Callable[[Request], Answer] | None:
-        """Find what answers at a path below `__ds`."""
+        """Find the handler for a path below `__ds`."""
         return self._routes.get(path) or self._pages.find(path)
 
     def _streams(self, request: Request) -> Answer:
@@ -71,15 +71,15 @@ class Control:
         return self.metrics_reply()
 
     def metrics_reply(self) -> Reply:
-        """Tell all numbers."""
+        """Return all metrics."""
         return Reply(200, [(headers.CONTENT_TYPE, metrics.CONTENT_TYPE), _NO_STORE], self._metrics.text())
 
     def health_reply(self) -> Reply:
-        """Tell that the process answers."""
+        """Report that the process responds."""
         return _status("ok", ready=True)
 
     def readiness_reply(self) -> Reply:
-        """Tell whether appends are taken."""
+        """Report whether appends are accepted."""
         if self._live.draining:
             return _status("draining", ready=False)
         failure = self._store.failure

@@ -1,11 +1,11 @@
-"""The web page: its files, read once, and the way to it.
+"""The web page: serves its files, which are read once.
 
 GET __ds/ui          the page
 GET __ds/ui/<file>   its modules and styles
-GET /                sends a browser there; to anybody else it says that a stream needs a name
+GET /                redirects a browser to the page; other clients get an error: a stream needs a name
 
-The files are public: what a page may show, the server decides for each request that it makes. The
-policy below lets it load and call nothing but this server, and run no script that is not a file here.
+The files are public. They contain no data; every request that the page makes is authorised like any
+other. The content security policy below restricts the page to this server and to scripts in these files.
 """
 
 import hashlib
@@ -38,18 +38,18 @@ _POLICY: Final[list[Header]] = [
 ]
 _INDEX = "index.html"
 _HERE: Final = b"{{here}}"
-"""Stands in the page for the path at which the server sees it; what its URL has before that is a mount."""
+"""Placeholder in the page for its path as the server sees it; anything before that in the URL is a mount."""
 
 
 class Pages:
-    """The files of the page, and what answers for them."""
+    """The files of the page and their handlers."""
 
     def __init__(self, stream_path: str) -> None:
         self._stream_path = stream_path
         self._files = _read_files()
 
     def find(self, path: str) -> Callable[[Request], Answer] | None:
-        """Find what answers at a path below `__ds`; only names of files that are there do."""
+        """Find the handler for a path below `__ds`; None unless it names a file of the page."""
         if path == "ui":
             return self._index
         folder, _, name = path.partition("/")
@@ -65,14 +65,14 @@ class Pages:
 
 @cache
 def _read_files() -> dict[str, tuple[bytes, bytes]]:
-    """Read every file that is part of the page: its type and content, by name."""
+    """Read all files of the page: type and content, by name."""
     found = files("millstream.server").joinpath("web").iterdir()
     typed = ((file, _TYPES.get("." + file.name.rpartition(".")[2])) for file in found)
     return {file.name: (kind, file.read_bytes()) for file, kind in typed if kind is not None}
 
 
 def at_root(request: Request) -> Reply:
-    """Answer where there is no stream: a browser is sent to the page."""
+    """Respond to a request without a stream name: redirect browsers to the page."""
     if request.method in (b"GET", b"HEAD") and b"text/html" in request.headers.get(b"accept", b""):
         return Reply(302, [(b"location", b"__ds/ui"), (b"cache-control", caching.NO_STORE)])
     raise MalformedError("INVALID_NAME", "A stream needs a name: /chat/abc, for example.")

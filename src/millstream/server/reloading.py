@@ -1,8 +1,8 @@
-"""Reloading on SIGHUP: keys, limits and certificates change, connections stay.
+"""Reload on SIGHUP: replace keys, limits and certificates without dropping connections.
 
-All or nothing: whatever is wrong with the new settings, the old ones stay in force and one line in the
-log says why. What can only change with a restart is named there, too. Values are not logged: some are
-secrets.
+A reload is all or nothing. If anything is wrong with the new settings, the old ones stay in effect and one
+log line says why. Changed settings that need a restart are logged too. Values are never logged, because
+some are secrets.
 """
 
 import dataclasses
@@ -45,24 +45,24 @@ _BUT_NOT = (
 
 
 def is_reloadable(name: str) -> bool:
-    """Tell whether a setting can change without a restart."""
+    """Whether a setting can change without a restart."""
     return (name.startswith(_GROUPS) and name not in _BUT_NOT) or name in _OTHERS
 
 
 def load_tls(settings: Settings, context: ssl.SSLContext | None = None) -> ssl.SSLContext | None:
-    """Load the certificate, if there is one; connections that are accepted from then on get it."""
+    """Load the certificate, if there is one; connections accepted from then on use it."""
     if not settings.tls_cert:
         return None
     context = context if context is not None else ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     try:
         context.load_cert_chain(settings.tls_cert, settings.tls_key)
     except (OSError, ssl.SSLError) as error:
-        raise SettingsError(f"--tls-cert, --tls-key: cannot be used: {error}.") from None
+        raise SettingsError(f"--tls-cert, --tls-key: cannot be loaded: {error}.") from None
     return context
 
 
 class Reloader:
-    """Gives a running server new settings."""
+    """Applies new settings to a running server."""
 
     def __init__(
         self,
@@ -77,7 +77,7 @@ class Reloader:
         self._tls = tls
 
     def reload(self) -> None:
-        """Load the settings again and go on with them, if they can be used."""
+        """Load the settings again and apply them, if they are valid."""
         current = self._routes.settings
         try:
             loaded = self._load()
@@ -88,7 +88,9 @@ class Reloader:
             check_exposure(settings, auth)
             _check_tls(current, settings)
         except SettingsError as error:
-            logs.event(_log, logging.ERROR, "reload refused, the old settings stay", reason=str(error))
+            logs.event(
+                _log, logging.ERROR, "reload failed, the old settings stay in effect", reason=str(error)
+            )
             return
         load_tls(settings, self._tls)
         self._routes.adopt(settings, auth)
@@ -97,15 +99,15 @@ class Reloader:
         need_restart = [name for name in changed if not is_reloadable(name)]
         if need_restart:
             logs.event(
-                _log, logging.WARNING, "changed, but needs a restart", settings=", ".join(need_restart)
+                _log, logging.WARNING, "changed settings need a restart", settings=", ".join(need_restart)
             )
         logs.event(_log, logging.INFO, "reloaded", changed=", ".join(wanted) or "keys only")
 
 
 def _check_tls(current: Settings, wanted: Settings) -> None:
     if bool(wanted.tls_cert) != bool(current.tls_cert):
-        raise SettingsError("tls_cert: https is turned on and off by a restart only.")
-    load_tls(wanted)  # one that does not load must not leave the one in use half replaced
+        raise SettingsError("tls_cert: turning https on or off needs a restart.")
+    load_tls(wanted)  # into a new context: if loading fails, the context in use stays as it is
 
 
 def _names() -> list[str]:

@@ -1,4 +1,4 @@
-"""Running a server: start up, serve until told to stop, drain, shut down."""
+"""Run a server: start up, serve until a signal asks it to stop, drain, shut down."""
 
 import asyncio
 import contextlib
@@ -35,11 +35,11 @@ from millstream.store.table import Table
 _log = logging.getLogger("millstream")
 
 _TICK_S = 0.25
-"""How often time is looked at: expiry is at most this late."""
+"""Interval of the periodic work, such as expiry, which is at most this late."""
 
 
 def open_store(settings: Settings) -> Store:
-    """Make the engine that the settings name."""
+    """Create the store that the settings select."""
     try:
         quotas = Quotas(settings.max_stream_bytes, tuple(map(parse_quota, settings.max_streams)))
     except QuotaError as error:
@@ -55,13 +55,13 @@ def open_store(settings: Settings) -> Store:
 
 
 def clock_ms() -> int:
-    """Tell the time as the protocol counts it."""
+    """Return the current time in milliseconds since the epoch."""
     return time.time_ns() // 1_000_000
 
 
 @contextlib.asynccontextmanager
 async def running_routes(settings: Settings, store: Store) -> AsyncIterator[Routes]:
-    """Open a store and keep time for it: expiry, old event streams, keep-alives."""
+    """Open a store and run its periodic work: expiry, the end of old event streams, keep-alives."""
     auth = open_auth(settings)
     check_exposure(settings, auth)
     with _observers(settings) as observers:
@@ -103,13 +103,13 @@ async def _tick(routes: Routes) -> None:
             routes.store.expire(clock_ms())
             routes.live.tick(loop.time())
         except Exception:
-            _log.exception("the clock's work failed; it is tried again")
+            _log.exception("periodic work failed; it will run again")
 
 
 def serve(settings: Settings, announce: Callable[[str], None], load: Callable[[], Settings]) -> None:
     """Serve until SIGTERM or SIGINT; `announce` gets the URL once connections are accepted.
 
-    On SIGHUP, `load` gives the settings to go on with.
+    On SIGHUP, `load` returns the new settings.
     """
     logs.configure(settings)
     keep_freed_memory()
@@ -148,7 +148,7 @@ async def _serve(settings: Settings, announce: Callable[[str], None], load: Call
     logs.event(_log, logging.INFO, "stopped")
     if failures:
         raise StoreError(
-            f"stopped, because the disk failed: {failures[0]}. A restart recovers what was kept."
+            f"stopped, because the disk failed: {failures[0]}. A restart recovers what is on the disk."
         )
 
 
@@ -162,7 +162,7 @@ async def _listen(host: str, port: int, native: NativeServer, tls: ssl.SSLContex
 
 async def _until(stopping: Stopping, *servers: NativeServer) -> None:
     loop = asyncio.get_running_loop()
-    while not stopping.is_told():
+    while not stopping.is_requested():
         for server in servers:
             server.tick(loop.time())
         with contextlib.suppress(TimeoutError):

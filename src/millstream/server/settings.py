@@ -1,8 +1,8 @@
 """Settings of the server, each declared once.
 
-A field here is an option of `millstream serve` (`--long-poll-timeout-ms`), a variable
+A field here is an option of `millstream serve` (`--long-poll-timeout-ms`), an environment variable
 (`MILLSTREAM_LONG_POLL_TIMEOUT_MS`), a key of the TOML file (`long_poll_timeout_ms`) and a row of the
-documentation. Where several are given, the option wins over the variable, the variable over the file.
+documentation. An option takes precedence over a variable, and a variable over the file.
 """
 
 import contextlib
@@ -19,19 +19,19 @@ VARIABLE_PREFIX = "MILLSTREAM_"
 
 
 class SettingsError(Exception):
-    """A setting that cannot be used; the message says which, where it came from and what would do."""
+    """An invalid setting; the message says which one, where it came from and what is valid."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Rule:
-    """What a value must satisfy, and what it is for."""
+    """Help text and constraints of a setting."""
 
     help: str
     minimum: float | None = None
     maximum: float | None = None
     choices: tuple[str, ...] = ()
     secret: bool = False
-    """Whether an empty value is a mistake: somebody meant to give a secret, and nothing came of it."""
+    """Whether to refuse an empty value: it usually comes from a variable that was not set."""
 
 
 def _setting(default: Any, help: str, **rule: Any) -> Any:
@@ -40,40 +40,40 @@ def _setting(default: Any, help: str, **rule: Any) -> Any:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Settings:
-    """How a server runs."""
+    """Configuration of a server."""
 
     host: str = _setting("127.0.0.1", "Address to listen on.")
-    port: int = _setting(4437, "Port to listen on; 0 takes any free one.", minimum=0, maximum=65535)
+    port: int = _setting(4437, "Port to listen on; 0 picks a free one.", minimum=0, maximum=65535)
     admin_host: str = _setting("127.0.0.1", "Address of the admin port.")
     admin_port: int = _setting(
         0,
-        "Port on which metrics, health and readiness are told without a token; 0 is none.",
+        "Port that serves metrics, health and readiness without a token; 0 disables it.",
         minimum=0,
         maximum=65535,
     )
     store: str = _setting(
         "log",
-        "Where streams are kept: log is a folder, memory is lost at the end.",
+        "Where streams are stored: log is a folder on disk, memory is lost when the server stops.",
         choices=("log", "memory"),
     )
-    data: str = _setting("data", "Folder of the log store; made if it is not there.")
+    data: str = _setting("data", "Data folder of the log store; created if it does not exist.")
     durability: str = _setting(
         "fsync",
-        "When an append is acknowledged: fsync, once it is on the disk; os, once the operating system "
-        "has it, which survives a crash of the server but not of the machine.",
+        "When an append is acknowledged: fsync, once it is on disk; os, once the operating system has it, "
+        "which survives a crash of the server but not of the machine.",
         choices=("fsync", "os"),
     )
     retain_bytes: int = _setting(
         0,
-        "How many of its newest bytes a stream keeps at least, if it is created without a limit of its own; "
+        "Default for streams created without this limit: keep at least this many of the newest bytes; "
         "0 keeps everything.",
         minimum=0,
         maximum=2**53 - 1,
     )
     retain_seconds: int = _setting(
         0,
-        "For how many seconds a stream keeps what was written at least, if it is created without a limit of "
-        "its own; 0 keeps everything.",
+        "Default for streams created without this limit: keep content for at least this many seconds; "
+        "0 keeps everything.",
         minimum=0,
         maximum=2**53 - 1,
     )
@@ -82,123 +82,119 @@ class Settings:
         30_000, "How long a long-poll waits for data, in milliseconds.", minimum=1, maximum=3_600_000
     )
     sse_ttl_s: float = _setting(
-        60.0, "After how many seconds an event stream ends, for the client to come back.", minimum=0.1
+        60.0, "Seconds after which an event stream ends; clients then reconnect.", minimum=0.1
     )
     max_body_bytes: int = _setting(
-        16 * 2**20, "Largest request body, after decompression.", minimum=1, maximum=2**30
+        16 * 2**20, "Maximum size of a request body, after decompression.", minimum=1, maximum=2**30
     )
-    max_staged_bytes: int = _setting(
-        8 * 2**30, "Most bytes of one stream that wait as parts for their commit.", minimum=1
-    )
+    max_staged_bytes: int = _setting(8 * 2**30, "Maximum bytes of staged parts per stream.", minimum=1)
     max_chunk_bytes: int = _setting(
-        8 * 2**20, "Most bytes in one answer; a single larger message is sent whole.", minimum=1
+        8 * 2**20, "Maximum bytes in one response; a single larger message is sent whole.", minimum=1
     )
-    sendfile: bool = _setting(
-        True, "Send catch-ups from files to the network past this process, where the system can."
-    )
-    max_header_bytes: int = _setting(32 * 2**10, "Most bytes of a request before its body.", minimum=1024)
-    max_url_bytes: int = _setting(16 * 2**10, "Most bytes of a request's URL.", minimum=64)
+    sendfile: bool = _setting(True, "Use sendfile for catch-up reads, where the system supports it.")
+    max_header_bytes: int = _setting(32 * 2**10, "Maximum bytes of a request before its body.", minimum=1024)
+    max_url_bytes: int = _setting(16 * 2**10, "Maximum bytes of a request's URL.", minimum=64)
     max_name_bytes: int = _setting(
-        1024, "Most bytes of a new stream's path, decoded.", minimum=1, maximum=1024
+        1024, "Maximum bytes of a new stream's path, decoded.", minimum=1, maximum=1024
     )
-    max_stream_bytes: int = _setting(0, "Most bytes of one stream; 0 is no limit.", minimum=0)
+    max_stream_bytes: int = _setting(0, "Maximum bytes of one stream; 0 means no limit.", minimum=0)
     max_streams: tuple[str, ...] = _setting(
         (),
-        "Most streams below a prefix, such as /chat=1000; * stands for a segment, /tenants/*=100; "
-        "may be given several times.",
+        "Maximum number of streams below a prefix, such as /chat=1000; * matches a segment, as in "
+        "/tenants/*=100; repeatable.",
     )
-    max_connections: int = _setting(16_384, "Most connections at once; more are answered 503.", minimum=1)
+    max_connections: int = _setting(16_384, "Maximum number of connections; more get 503.", minimum=1)
     max_connections_per_address: int = _setting(
-        0, "Most connections at once from one address; 0 is no limit.", minimum=0
+        0, "Maximum number of connections from one address; 0 means no limit.", minimum=0
     )
     rate_per_address: float = _setting(
-        0.0, "Requests a second from one address; more are answered 429. 0 is no limit.", minimum=0
+        0.0, "Requests per second from one address; more get 429. 0 means no limit.", minimum=0
     )
     rate_per_token: float = _setting(
-        0.0, "Requests a second with one token; more are answered 429. 0 is no limit.", minimum=0
+        0.0, "Requests per second with one token; more get 429. 0 means no limit.", minimum=0
     )
     max_unsynced_bytes: int = _setting(
-        64 * 2**20, "Most bytes of changes that wait for the disk; more are answered 503.", minimum=0
+        64 * 2**20, "Maximum bytes of changes waiting to be synced; more get 503.", minimum=0
     )
     max_unsynced_changes: int = _setting(
-        16_384, "Most changes that wait for the disk; more are answered 503.", minimum=0
+        16_384, "Maximum number of changes waiting to be synced; more get 503.", minimum=0
     )
     max_disk_lag_ms: float = _setting(
         100.0,
-        "For how many milliseconds changes beyond the first 8 MiB may have to wait for the disk; those that "
-        "would wait longer are answered 503.",
+        "Maximum expected wait for a sync, in milliseconds, for changes beyond the first 8 MiB; those that "
+        "would wait longer get 503.",
         minimum=1,
     )
     max_loop_lag_ms: float = _setting(
         50.0,
-        "How late changes may be looked at, in milliseconds; when it has been later for two seconds, those "
-        "that are too late are answered 503.",
+        "Maximum delay before a change is processed, in milliseconds; when it has been exceeded for two "
+        "seconds, changes that are later get 503.",
         minimum=1,
     )
     header_timeout_s: float = _setting(10.0, "How long a client may take to send its headers.", minimum=0.1)
     body_timeout_s: float = _setting(30.0, "How long a request body may stall.", minimum=0.1)
     idle_timeout_s: float = _setting(75.0, "How long an idle connection is kept open.", minimum=0.1)
-    drain_timeout_s: float = _setting(10.0, "How long a stopping server waits for answers.", minimum=0)
+    drain_timeout_s: float = _setting(10.0, "How long a stopping server waits for open requests.", minimum=0)
     cors_origin: tuple[str, ...] = _setting(
-        ("*",), "Origin that browsers may call from; may be given several times; * is any."
+        ("*",), "Origin that browsers may call from; repeatable; * allows any."
     )
-    compress: bool = _setting(True, "Compress answers of 1 KiB and more for clients that accept it.")
+    compress: bool = _setting(True, "Compress responses of 1 KiB and more for clients that accept it.")
     trust_forwarded: bool = _setting(
-        False, "Believe X-Forwarded-Proto and X-Forwarded-Host; only behind a proxy that sets them."
+        False, "Trust X-Forwarded-Proto and X-Forwarded-Host; only behind a proxy that sets them."
     )
     auth_secret: str = _setting(
-        "", "Secret of the tokens (HS256, HS384, HS512) that requests must carry.", secret=True
+        "", "Secret that verifies tokens (HS256, HS384, HS512); requests then need one.", secret=True
     )
-    auth_key: str = _setting("", "Public key in PEM (RSA, P-256 or Ed25519) that proves tokens.")
-    auth_jwks: str = _setting("", "File with a JSON Web Key Set that proves tokens.")
+    auth_key: str = _setting(
+        "", "File with a public key in PEM (RSA, P-256 or Ed25519) that verifies tokens."
+    )
+    auth_jwks: str = _setting("", "File with a JSON Web Key Set that verifies tokens.")
     anycable_secret: str = _setting(
         "",
-        "Secret of AnyCable's tokens, which may read: JWTs of clients and signed stream names.",
+        "Secret that verifies AnyCable's read tokens: JWTs of clients and signed stream names.",
         secret=True,
     )
-    public_streams: bool = _setting(False, "Let AnyCable's clients read streams without a signed name.")
-    skip_auth: bool = _setting(False, "Let AnyCable's clients read without a JWT.")
-    anycable: bool = _setting(False, "Answer AnyCable's clients at anycable_path, with its offsets.")
-    anycable_path: str = _setting("/ds", "URL path below which AnyCable's clients read.")
-    insecure: bool = _setting(False, "Serve other machines without tokens.")
+    public_streams: bool = _setting(False, "Let AnyCable clients read streams without a signed name.")
+    skip_auth: bool = _setting(False, "Let AnyCable clients read without a JWT.")
+    anycable: bool = _setting(False, "Serve AnyCable clients below anycable_path, with AnyCable's offsets.")
+    anycable_path: str = _setting("/ds", "URL path below which AnyCable clients read.")
+    insecure: bool = _setting(False, "Allow other machines to connect without tokens.")
     tls_cert: str = _setting("", "Certificate chain in PEM, to serve https.")
     tls_key: str = _setting("", "Private key of the certificate, in PEM.")
-    log_format: str = _setting(
-        "text", "How log lines are written, to standard error.", choices=("text", "json")
-    )
-    log_level: str = _setting(
-        "info", "The least that is logged.", choices=("debug", "info", "warning", "error")
-    )
-    access_log: bool = _setting(False, "Log a line for each request.")
+    log_format: str = _setting("text", "Format of the log on standard error.", choices=("text", "json"))
+    log_level: str = _setting("info", "Minimum level to log.", choices=("debug", "info", "warning", "error"))
+    access_log: bool = _setting(False, "Log one line per request.")
     traces: bool = _setting(
         False,
-        "Send OpenTelemetry traces to where its own variables (OTEL_...) say; needs millstream[otel].",
+        "Send OpenTelemetry traces, configured by its own variables (OTEL_...); needs millstream[otel].",
     )
 
     def __post_init__(self) -> None:
         if bool(self.tls_cert) != bool(self.tls_key):
-            raise SettingsError("tls_cert and tls_key are given together, or neither.")
+            raise SettingsError("tls_cert and tls_key must be given together.")
         for name in ("path", "anycable_path"):
             path = getattr(self, name)
             if path and (not path.startswith("/") or path.endswith("/")):
                 raise SettingsError(f"{name} must begin with a slash and not end with one, not {path!r}.")
         if self.anycable and self.anycable_path in ("", self.path):
-            raise SettingsError("anycable_path must be a path of its own, such as /ds.")
+            raise SettingsError("anycable_path must be a separate path, such as /ds.")
         if self.public_streams and not self.anycable_secret and not self.skip_auth:
-            raise SettingsError("public_streams needs anycable_secret, which proves JWTs, or skip_auth.")
+            raise SettingsError("public_streams needs anycable_secret, which verifies JWTs, or skip_auth.")
         if self.skip_auth and not self.anycable_secret and not self.public_streams:
-            raise SettingsError("skip_auth needs anycable_secret, which proves names, or public_streams.")
+            raise SettingsError(
+                "skip_auth needs anycable_secret, which verifies stream names, or public_streams."
+            )
 
 
 def fields() -> Iterator[tuple[str, Any, Any, Rule]]:
-    """Give every setting: its name, type, default and rule."""
+    """Yield the name, type, default and rule of every setting."""
     hints = typing.get_type_hints(Settings)
     for field in dataclasses.fields(Settings):
         yield field.name, hints[field.name], field.default, field.metadata["rule"]
 
 
 def load(options: Mapping[str, Any], variables: Mapping[str, str], config: Path | None = None) -> Settings:
-    """Put settings together from options, variables and a file, in this order of precedence."""
+    """Merge options, variables and a file, in this order of precedence."""
     file = _read_file(config) if config is not None else {}
     values: dict[str, Any] = {}
     for name, kind, _default, rule in fields():
@@ -229,7 +225,7 @@ def _read_file(config: Path) -> dict[str, Any]:
 def _check(value: Any, kind: Any, rule: Rule, where: str) -> Any:
     converted = _convert(value, kind, where)
     if rule.secret and not converted:
-        raise SettingsError(f"{where}: a secret must not be empty; leave it out to have none.")
+        raise SettingsError(f"{where}: a secret must not be empty; omit it to have none.")
     if rule.choices and converted not in rule.choices:
         raise SettingsError(f"{where}: {converted!r} is not one of {', '.join(rule.choices)}.")
     if rule.minimum is not None and converted < rule.minimum:
@@ -243,7 +239,7 @@ def _convert(value: Any, kind: Any, where: str) -> Any:
     if isinstance(kind, types.GenericAlias):  # tuple[str, ...]
         parts = value.split(",") if isinstance(value, str) else value
         if not isinstance(parts, list | tuple) or not all(isinstance(part, str) for part in parts):
-            raise SettingsError(f"{where}: {value!r} is not a list of texts.")
+            raise SettingsError(f"{where}: {value!r} is not a list of strings.")
         return tuple(part.strip() for part in parts)
     if kind is bool:
         if str(value).lower() not in _WORDS or not isinstance(value, str | bool):
@@ -261,7 +257,7 @@ def _convert(value: Any, kind: Any, where: str) -> Any:
 
 _WORDS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
 _EXPECTED = {
-    str: (str, "text"),
+    str: (str, "a string"),
     int: (str | int, "a whole number"),
     float: (str | int | float, "a number"),
 }

@@ -1,7 +1,7 @@
-"""Being told to stop: the first signal drains, a second one ends the process at once.
+"""Stop on a signal: the first one drains, a second one ends the process at once.
 
-Ending at once is safe: what was acknowledged is durable, and the rest never happened. It leaves with
-128 and the signal's number (143 for SIGTERM, 130 for SIGINT), so that nobody takes it for a clean end.
+Ending at once is safe, because everything acknowledged is durable. The exit code is then 128 plus the
+signal's number (143 for SIGTERM, 130 for SIGINT), which sets it apart from a clean shutdown.
 """
 
 import asyncio
@@ -15,35 +15,35 @@ _log = logging.getLogger("millstream")
 
 
 class Stopping:
-    """Whether the server was told to stop."""
+    """A request to stop, by a signal or by the server itself."""
 
     def __init__(self) -> None:
-        self._told = asyncio.Event()
+        self._requested = asyncio.Event()
 
     def listen(self) -> None:
-        """Take signals, from now on."""
+        """Install the signal handlers."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._signalled, number)
 
     def begin(self) -> None:
-        """Stop, for a reason of our own."""
-        self._told.set()
+        """Request a stop without a signal, for example after a disk failure."""
+        self._requested.set()
 
-    def is_told(self) -> bool:
-        """Whether it is time to stop."""
-        return self._told.is_set()
+    def is_requested(self) -> bool:
+        """Whether the server should stop."""
+        return self._requested.is_set()
 
     async def wait(self) -> None:
-        """Wait until it is time to stop."""
-        await self._told.wait()
+        """Wait until the server should stop."""
+        await self._requested.wait()
 
     def _signalled(self, number: signal.Signals) -> None:
-        if not self._told.is_set():
+        if not self._requested.is_set():
             logs.event(_log, logging.INFO, "stopping", signal=number.name)
-            self._told.set()
+            self._requested.set()
             return
         code = 128 + number
-        logs.event(_log, logging.WARNING, "told to stop again: ending at once", signal=number.name, code=code)
+        logs.event(_log, logging.WARNING, "second signal: ending at once", signal=number.name, code=code)
         logging.shutdown()
         os._exit(code)

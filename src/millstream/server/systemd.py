@@ -1,6 +1,6 @@
-"""Telling systemd what the server is doing (`Type=notify`); elsewhere it tells nobody.
+"""Notify systemd of the server's state (`Type=notify`), as described in sd_notify(3).
 
-A datagram to the socket that `NOTIFY_SOCKET` names, in the format of sd_notify(3).
+The state is a datagram to the socket that `NOTIFY_SOCKET` names. Without that variable nothing is sent.
 """
 
 import contextlib
@@ -9,7 +9,7 @@ import socket
 
 
 def notify(state: str) -> None:
-    """Send a state such as READY=1, if somebody wants to know."""
+    """Send a state such as READY=1, if systemd listens."""
     address = os.environ.get("NOTIFY_SOCKET", "")
     if not address:
         return

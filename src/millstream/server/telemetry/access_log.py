@@ -1,11 +1,11 @@
-"""Watching requests: who asked for what, and how it ended. For access logs and traces.
+"""Observers of requests, for access logs and traces.
 
-A server that is not watched has plain `Routes` and pays nothing. One that is has these, which tell each
-observer of a request when it comes and, once, when its answer is there; for an event stream that is when
-it ends.
+A server without observers uses plain `Routes` and pays nothing for this. With observers it uses
+`ObservedRoutes`, which calls each observer when a request arrives and once when its response is complete;
+for an event stream, that is when it ends.
 
-What observers are given holds secrets: tokens come in headers and in the query. They take out what they
-may tell, by `described`, and nothing else.
+Requests hold secrets: tokens in headers and in the query. Observers may report only what `described`
+returns.
 """
 
 import logging
@@ -25,22 +25,22 @@ from millstream.store.base import Store
 from millstream.store.pending import Pending
 
 CLIENT_LEFT = 499
-"""Stands for the status of an answer that nobody waited for."""
+"""Logged as the status when the client disconnected before the response."""
 
 Ended = Callable[[int, int], None]
-"""Called when a request is over, with its status and the size of its answer."""
+"""Called when a request is complete, with its status and the size of its response."""
 
 Observer = Callable[[Request], Ended]
-"""Called when a request comes."""
+"""Called when a request arrives."""
 
 _HARMLESS = ("offset", "live", "cursor", "until", "limit")
-"""What of a query may be told: parameters that are never secret."""
+"""Query parameters that are never secret and may be reported."""
 
 _access = logging.getLogger("millstream.access")
 
 
 class ObservedRoutes(Routes):
-    """Routes that tell observers what they do."""
+    """Routes that call observers."""
 
     is_watched = True
 
@@ -56,7 +56,7 @@ class ObservedRoutes(Routes):
         self._observers = observers
 
     def handle(self, request: Request) -> Answer:
-        """Answer a request, and tell how it ended."""
+        """Handle a request and report how it ended."""
         endings = [observer(request) for observer in self._observers]
 
         def ended(status: int, size: int) -> None:
@@ -66,7 +66,7 @@ class ObservedRoutes(Routes):
         return _watched(super().handle(request), ended)
 
     def refused(self, client: bytes, reply: Reply) -> None:
-        """Take note of an answer to what never became a whole request."""
+        """Record the response to a request that was never complete."""
         super().refused(client, reply)
         if self.settings.access_log:
             event(_access, logging.INFO, "refused", client=client.decode("latin-1"), status=reply.status)
@@ -95,7 +95,7 @@ def _watched(answer: Answer, ended: Ended) -> Answer:
 
 
 def described(request: Request) -> dict[str, Any]:
-    """Give what may be told of a request."""
+    """Return the fields of a request that may be reported."""
     asked = parse_qsl(request.query.decode("latin-1"), errors="backslashreplace")
     return {
         "client": request.client.decode("latin-1"),
@@ -106,7 +106,7 @@ def described(request: Request) -> dict[str, Any]:
 
 
 def log_access(request: Request) -> Ended:
-    """Log a line for each request; an observer."""
+    """Log one line per request; an observer."""
     began_s = time.monotonic()
 
     def ended(status: int, size: int) -> None:

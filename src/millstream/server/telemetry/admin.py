@@ -1,11 +1,11 @@
-"""The admin port: what monitoring asks, on an address of its own.
+"""The admin port: metrics and health for monitoring, on a separate address.
 
 GET /metrics   for Prometheus
-GET /healthz   the process answers
-GET /readyz    and it takes appends
+GET /healthz   200 while the process responds
+GET /readyz    200 while appends are accepted
 
-It asks for no token and knows no stream: whoever reaches the address may read the numbers. It answers
-until the very end, so that a draining server is seen to drain.
+It requires no token and serves no streams. It stays open until the process exits, so that monitoring can
+watch the server drain.
 """
 
 from collections.abc import Callable
@@ -21,12 +21,12 @@ from millstream.server.telemetry.metrics import Metrics
 
 
 class AdminRoutes:
-    """What the admin port answers."""
+    """Routes of the admin port."""
 
     def __init__(self, routes: Routes) -> None:
         self._routes = routes
-        self.cors = Cors(())  # not for browsers
-        self.metrics = Metrics()  # of its own: monitoring is not part of what it measures
+        self.cors = Cors(())  # no browser access
+        self.metrics = Metrics()  # separate, so that monitoring requests are not counted
         self._answers: dict[bytes, Callable[[Control], Reply]] = {
             b"/metrics": lambda control: control.metrics_reply(),
             b"/healthz": lambda control: control.health_reply(),
@@ -35,17 +35,17 @@ class AdminRoutes:
 
     @property
     def settings(self) -> Settings:
-        """How the server runs."""
+        """The settings of the server."""
         return self._routes.settings
 
     def refused(self, client: bytes, reply: Reply) -> None:
-        """Take note of nothing: monitoring is not measured."""
+        """Record nothing: monitoring requests are not counted."""
 
     def handle(self, request: Request) -> Answer:
-        """Answer a request."""
+        """Handle a request."""
         answer = self._answers.get(request.path)
         if answer is None:
-            return problems.only_here("/metrics, /healthz and /readyz")
+            return problems.only_here("/metrics, /healthz, /readyz")
         if request.method not in (b"GET", b"HEAD"):
             return problems.method_not_allowed(b"GET, HEAD")
         return answer(self._routes.controls)

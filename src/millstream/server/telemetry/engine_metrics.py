@@ -1,7 +1,7 @@
-"""What the engine has measured, as metrics: syncs, checkpoints, recovery, sizes.
+"""Metrics of the store: syncs, checkpoints, recovery, sizes.
 
-How much room the data takes is found by looking at every file. That is done on a thread of its own, only
-when somebody asks for metrics, and so seldom that it never takes more than a fiftieth of the time.
+Measuring the size of the data means a `stat` of every file. It runs on its own thread, only when metrics are
+requested, and rarely enough to take at most a fiftieth of the time.
 """
 
 import threading
@@ -14,56 +14,56 @@ from prometheus_client.core import GaugeMetricFamily, HistogramMetricFamily, Met
 from millstream.store.base import Store
 from millstream.store.measures import Histogram, Sizes
 
-_LOOK_EVERY_S = 10.0
+_MEASURE_EVERY_S = 10.0
 _PAUSE_PER_WORK = 50
-_FIRST_LOOK_S = 0.1
+_FIRST_WAIT_S = 0.1
 
 
 class SizeWatch:
-    """The sizes of a store as they were not long ago."""
+    """The recent sizes of a store, refreshed in the background."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._sizes: Sizes | None = None
-        self._looking: threading.Thread | None = None
-        self._look_again_s = 0.0
+        self._measuring: threading.Thread | None = None
+        self._next_s = 0.0
 
     def latest(self) -> Sizes | None:
-        """Give the sizes; begin to look again if they are old."""
-        if self._looking is None and time.monotonic() >= self._look_again_s:
-            self._looking = threading.Thread(target=self._look, name="millstream-sizes", daemon=True)
-            self._looking.start()
-            if self._sizes is None:  # a small store is measured by then; a large one the next time
-                self._looking.join(_FIRST_LOOK_S)
+        """Return the last known sizes; start a new measurement if they are old."""
+        if self._measuring is None and time.monotonic() >= self._next_s:
+            self._measuring = threading.Thread(target=self._measure, name="millstream-sizes", daemon=True)
+            self._measuring.start()
+            if self._sizes is None:  # long enough for a small store; a large one has sizes in the next scrape
+                self._measuring.join(_FIRST_WAIT_S)
         return self._sizes
 
-    def _look(self) -> None:
+    def _measure(self) -> None:
         began_s = time.monotonic()
         try:
             self._sizes = self._store.measure_sizes()
         finally:
             took_s = time.monotonic() - began_s
-            self._look_again_s = time.monotonic() + max(_LOOK_EVERY_S, _PAUSE_PER_WORK * took_s)
-            self._looking = None
+            self._next_s = time.monotonic() + max(_MEASURE_EVERY_S, _PAUSE_PER_WORK * took_s)
+            self._measuring = None
 
 
 class EngineMetrics:
-    """The metrics of a store; nothing for one without a disk."""
+    """The metrics of a store; none for a store without a disk."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._sizes = SizeWatch(store)
 
     def collect(self) -> Iterator[Metric]:
-        """Give all numbers; the registry calls it."""
+        """Yield all metrics; called by the registry."""
         measures = self._store.measures
         if measures is None:
             return
-        yield _histogram("millstream_sync_seconds", "Time of each sync of the log.", measures.sync_s)
+        yield _histogram("millstream_sync_seconds", "Duration of each sync of the log.", measures.sync_s)
+        yield _histogram("millstream_sync_records", "Changes per sync.", measures.sync_records)
         yield _histogram(
-            "millstream_sync_records", "Changes that each sync made durable.", measures.sync_records
+            "millstream_checkpoint_seconds", "Duration of each checkpoint.", measures.checkpoint_s
         )
-        yield _histogram("millstream_checkpoint_seconds", "Time of each checkpoint.", measures.checkpoint_s)
         since_s = measures.writing_since_s
         gauges = [
             (
@@ -73,13 +73,13 @@ class EngineMetrics:
             ),
             (
                 "millstream_durable_lag_seconds",
-                "For how long the batch that is being written has been.",
+                "How long the current batch has been in progress.",
                 time.monotonic() - since_s if since_s else 0.0,
             ),
-            ("millstream_recovery_seconds", "Time of the recovery at the start.", measures.recovery_s),
+            ("millstream_recovery_seconds", "Duration of the recovery at startup.", measures.recovery_s),
             (
                 "millstream_log_bytes",
-                "Size of the log that a start may have to read.",
+                "Size of the log.",
                 self._store.log_bytes(),
             ),
         ]
@@ -87,7 +87,7 @@ class EngineMetrics:
         if sizes is not None:
             gauges += [
                 ("millstream_store_bytes", "Size of all files of the store.", sizes.store_bytes),
-                ("millstream_disk_free_bytes", "Room left on the store's disk.", sizes.free_bytes),
+                ("millstream_disk_free_bytes", "Free space on the store's disk.", sizes.free_bytes),
             ]
         for name, help, value in gauges:
             yield GaugeMetricFamily(name, help, value=value)

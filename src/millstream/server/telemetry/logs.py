@@ -1,10 +1,10 @@
-"""Log lines: one for each event, for people or for machines.
+"""Log lines: one per event, as text or JSON.
 
         2026-11-15T11:13:41.123Z info listening url=http://127.0.0.1:4437
         {"time": "2026-11-15T11:13:41.123Z", "level": "info", "event": "listening", "url": "http://..."}
 
-Whatever an event carries, it stays on its line: names of streams and the like come from outside, and
-could otherwise forge lines or speak to a terminal. Tokens and bodies are never logged: see `observing`.
+Control characters are escaped: stream names and other input from clients could otherwise forge log lines or
+send escape sequences to a terminal. Tokens and bodies are never logged: see `access_log`.
 """
 
 import json
@@ -18,7 +18,7 @@ from millstream.server.settings import Settings
 
 _FIELDS = "millstream_fields"
 _PLAIN = re.compile(r"[\w.:/@+,*%-]+", re.ASCII)
-# Controls (C0, DEL, C1), line separators, and what turns the direction of text around.
+# Control characters (C0, DEL, C1), line separators, and characters that change the text direction.
 _UNSAFE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
@@ -29,7 +29,7 @@ def event(logger: logging.Logger, level: int, what: str, **fields: object) -> No
 
 
 def configure(settings: Settings) -> None:
-    """Send everything that is logged to standard error, as the settings say."""
+    """Log to standard error, in the format and at the level of the settings."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonFormatter() if settings.log_format == "json" else TextFormatter())
     root = logging.getLogger()
@@ -38,19 +38,19 @@ def configure(settings: Settings) -> None:
 
 
 class JsonFormatter(logging.Formatter):
-    """Lines for machines."""
+    """One JSON object per line."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Write a record as one JSON object."""
-        # ASCII only, so that no reader has to know which characters of Unicode end a line.
+        """Format a record as a JSON object."""
+        # ASCII only: readers differ in which Unicode characters end a line.
         return json.dumps(_content(record), default=str).replace("\x7f", "\\u007f")
 
 
 class TextFormatter(logging.Formatter):
-    """Lines for people."""
+    """One line of text per event."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Write a record as words and `name=value`."""
+        """Format a record as the event and its fields, `name=value`."""
         content = _content(record)
         words = [content.pop("time"), content.pop("level"), _escaped(content.pop("event"))]
         return " ".join([*words, *(f"{name}={_value(value)}" for name, value in content.items())])

@@ -1,8 +1,8 @@
-"""Metrics: what the server counts, in the text format of Prometheus.
+"""Metrics of the server, in the Prometheus text format.
 
-Counting is an addition to an integer, because it happens on every request; everything else happens
-when somebody asks. The five `ds_` names are AnyCable's, so that its dashboards go on working. What
-the engine measures is told by `engine_metrics`.
+Counters are plain integers, because they change on every request; all other work is done when metrics are
+requested. The five `ds_` names are AnyCable's, so that its dashboards work. `engine_metrics` adds the
+metrics of the store.
 """
 
 from collections.abc import Callable, Iterator
@@ -13,18 +13,18 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 
 CONTENT_TYPE = b"text/plain; version=0.0.4; charset=utf-8"
 
-# name without its ending, help, where the number is
+# name without `_total`, help, attribute of Metrics
 _COUNTERS = (
     ("ds_requests", "GET and HEAD requests.", "reads"),
-    ("ds_poll_requests", "Long-polls begun.", "polls"),
-    ("ds_sse_requests", "Event streams begun.", "feeds"),
-    ("millstream_appends", "Appends and closes that were acknowledged as new.", "appends"),
+    ("ds_poll_requests", "Long-polls started.", "polls"),
+    ("ds_sse_requests", "Event streams started.", "feeds"),
+    ("millstream_appends", "New appends and closes acknowledged.", "appends"),
     ("millstream_appended_bytes", "Bytes in those appends, as stored.", "appended_bytes"),
-    ("millstream_refused_requests", "Requests answered with 4xx.", "refused"),
-    ("millstream_failed_requests", "Requests answered with 5xx.", "failed"),
+    ("millstream_refused_requests", "Responses with status 4xx.", "refused"),
+    ("millstream_failed_requests", "Responses with status 5xx.", "failed"),
     (
         "millstream_dropped_readers",
-        "Connections given up because the client did not take its answer.",
+        "Connections closed because the client did not read its response.",
         "dropped",
     ),
 )
@@ -34,15 +34,15 @@ Labelled = dict[str, float]
 
 
 class Collects(Protocol):
-    """Something that has metrics to tell."""
+    """A source of metrics."""
 
     def collect(self) -> Iterator[Metric]:
-        """Give them, as they are now."""
+        """Yield the current values."""
         ...
 
 
 class Metrics:
-    """The numbers, and how they are told."""
+    """Counters and gauges of the server."""
 
     __slots__ = (
         "_gauges",
@@ -66,22 +66,22 @@ class Metrics:
         ProcessCollector(registry=self._registry)
 
     def count(self, status: int) -> None:
-        """Count an answer that says no."""
+        """Count a response with an error status."""
         if status >= 500:
             self.failed += 1
         elif status >= 400:
             self.refused += 1
 
     def watch(self, name: str, help: str, value: Callable[[], float | Labelled], *, label: str = "") -> None:
-        """Tell a number that something else knows, or one for each value of a label, when somebody asks."""
+        """Add a gauge whose value, or value per label, is computed when metrics are requested."""
         self._gauges.append((name, help, label, value))
 
     def include(self, others: Collects) -> None:
-        """Tell the metrics of something else, too."""
+        """Include the metrics of another source."""
         self._registry.register(others)
 
     def collect(self) -> Iterator[Metric]:
-        """Give all numbers; the registry calls it."""
+        """Yield all metrics; called by the registry."""
         for name, help, attribute in _COUNTERS:
             yield CounterMetricFamily(name, help, value=getattr(self, attribute))
         for name, help, label, value in self._gauges:
@@ -95,5 +95,5 @@ class Metrics:
                 yield GaugeMetricFamily(name, help, value=found)
 
     def text(self) -> bytes:
-        """Write everything as Prometheus reads it."""
+        """Return everything in the Prometheus text format."""
         return generate_latest(self._registry)

@@ -1,8 +1,8 @@
-"""Traces: a span for each request, by OpenTelemetry. An extra: without it, nothing of it is imported.
+"""OpenTelemetry traces: one span per request. OpenTelemetry is an extra and is imported only when used.
 
-Where spans go, how many are kept and what the service is called is set by OpenTelemetry's own variables
-(`OTEL_EXPORTER_OTLP_ENDPOINT`, `OTEL_TRACES_SAMPLER`, `OTEL_SERVICE_NAME`, ...). A request that carries a
-`traceparent` (W3C) becomes part of that trace.
+OpenTelemetry's own variables set the collector, the sampling and the service name
+(`OTEL_EXPORTER_OTLP_ENDPOINT`, `OTEL_TRACES_SAMPLER`, `OTEL_SERVICE_NAME`, ...). A request with a W3C
+`traceparent` joins that trace.
 """
 
 import os
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Tracing:
-    """Makes a span of each request; an observer."""
+    """Records a span per request; an observer."""
 
     def __init__(self, provider: "TracerProvider") -> None:
         from opentelemetry.trace import SpanKind, Status, StatusCode
@@ -31,7 +31,7 @@ class Tracing:
         self._propagator = TraceContextTextMapPropagator()
 
     def __call__(self, request: Request) -> Ended:
-        """Begin the span of a request."""
+        """Start the span of a request."""
         carried = {
             name: request.headers[name.encode()].decode("latin-1")
             for name in ("traceparent", "tracestate")
@@ -65,19 +65,19 @@ class Tracing:
         return ended
 
     def close(self) -> None:
-        """Send what was not sent yet."""
+        """Send the remaining spans."""
         self._provider.shutdown()
 
 
 def open_tracing() -> Tracing:
-    """Send spans to where OpenTelemetry's variables say."""
+    """Set up tracing from OpenTelemetry's variables."""
     try:
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
         from opentelemetry.sdk.resources import Resource
         from opentelemetry.sdk.trace import TracerProvider
         from opentelemetry.sdk.trace.export import BatchSpanProcessor
     except ModuleNotFoundError:
-        raise SettingsError('--traces needs an extra: pip install "millstream[otel]".') from None
+        raise SettingsError('--traces needs OpenTelemetry: pip install "millstream[otel]".') from None
     name = {} if "OTEL_SERVICE_NAME" in os.environ else {"service.name": "millstream"}
     provider = TracerProvider(resource=Resource.create(name), shutdown_on_exit=False)
     provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))

@@ -1,8 +1,8 @@
-// What can be done with a stream: append, fork, close, delete.
+// Actions on the open stream: append, fork, close, delete.
 
 import { addressOf, typedName } from "./address.js";
 import { utf8 } from "./contents.js";
-import { onAnswer, openDialog, tell } from "./dialogs.js";
+import { onAnswer, openDialog, showError } from "./dialogs.js";
 import { parseHex } from "./hex.js";
 import { reloadListing } from "./listing.js";
 import { parseOffset } from "./offsets.js";
@@ -10,7 +10,7 @@ import { Problem, ask, streamPath, streamUrl } from "./server.js";
 import { visible } from "./visible.js";
 
 const $ = (id) => document.getElementById(id);
-let current; // gives what is open: {name, kind, about}
+let current; // returns the open stream: {name, kind, about}
 
 export function startActions(whatIsOpen) {
   current = whatIsOpen;
@@ -32,7 +32,7 @@ export function startActions(whatIsOpen) {
 function body(kind, text, { hex = false, newline = false } = {}) {
   if (kind === "binary" && hex) {
     const parsed = parseHex(text);
-    if (parsed === null) throw new Problem(400, "This is not hex: pairs of 0-9 and a-f.");
+    if (parsed === null) throw new Problem(400, "Not valid hex. Use pairs of 0-9 and a-f.");
     return parsed;
   }
   return utf8(kind === "text" && newline ? `${text}\n` : text);
@@ -45,7 +45,7 @@ async function append(event) {
   const button = $("composer").querySelector("button");
   if (button.disabled || !message.value) return;
   button.disabled = true;
-  tell($("composer"), null);
+  showError($("composer"), null);
   try {
     const options = { hex: $("hex").checked, newline: $("newline").checked };
     const headers = { "Content-Type": about.contentType };
@@ -54,7 +54,7 @@ async function append(event) {
     fitComposer();
   } catch (error) {
     const isUnknown = error instanceof Problem && error.status === 0;
-    tell($("composer"), isUnknown ? new Problem(0, "The server went away; look whether the message arrived.") : error);
+    showError($("composer"), isUnknown ? new Problem(0, "The connection was lost. Check whether the message was stored.") : error);
   } finally {
     button.disabled = false;
     message.focus();

@@ -1,5 +1,5 @@
-// Where in the page we are: `#/s/chat/1` is the stream /chat/1, `#/lag` the lag of pipelines as the usual stream
-// has it, `#/lag/other` as /other has it, anything else the overview.
+// Routes: `#/s/chat/1` is the stream /chat/1, `#/lag` the pipeline lag from the default report stream, `#/lag/other`
+// from /other, and anything else the overview.
 
 const STREAM = "#/s";
 const LAG = "#/lag";
@@ -17,7 +17,7 @@ export function lagAddressOf(name) {
   return name === USUAL_REPORTS ? LAG : LAG + escaped(name);
 }
 
-/** The stream of which reports are to be shown. */
+/** The report stream to show. */
 export function reportsAt(hash) {
   return hash === LAG ? USUAL_REPORTS : below(LAG, hash);
 }
@@ -35,7 +35,7 @@ function below(place, hash) {
   }
 }
 
-/** A path as somebody typed it. */
+/** A path as typed by the user, with a leading slash. */
 export function typedName(text) {
   const path = text.trim();
   return path.startsWith("/") ? path : `/${path}`;

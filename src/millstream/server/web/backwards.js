@@ -1,14 +1,14 @@
-// Finding an offset that lies at least so many bytes before the tail.
+// Finds an offset that is at least a number of bytes before the tail.
 //
-// Text and bytes may be cut anywhere. A JSON stream is read from a message's beginning only, and the server
-// alone knows where these are: it is walked with HEAD, whose answers say where each chunk ends.
+// Text and bytes can be read from any offset. A JSON stream can only be read from the start of a message, and only
+// the server knows these offsets: HEAD requests step through the stream and return where each chunk ends.
 
 import { ask, streamUrl } from "./server.js";
 import { moved, position } from "./offsets.js";
 
 const MOST_STEPS = 256; // of a megabyte each, as the server is set up by default
 
-/** Give an offset to read from; null when the stream is too large to find one. */
+/** Return an offset to read from, or null if the stream is too large to find one. */
 export async function before(name, about, kind, wantedBytes, signal) {
   const tail = position(about.tail);
   const base = tail - about.bytes;
@@ -25,7 +25,7 @@ export async function before(name, about, kind, wantedBytes, signal) {
   return null;
 }
 
-/** To a line of a hex dump. */
+/** To the start of a line of the hex dump. */
 function roundedDown(at) {
   return at - (at % 16);
 }

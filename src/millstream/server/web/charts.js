@@ -1,6 +1,6 @@
-// A small line chart: what came last is at the right, zero is at the bottom.
+// A small line chart: the newest value is at the right, zero at the bottom.
 //
-// `draw` takes samples at equal distances, the newest of them now; `drawOver` takes values with their times.
+// `draw` takes samples at equal intervals, the last one now; `drawOver` takes values with their times.
 
 const SVG = "http://www.w3.org/2000/svg";
 const WIDTH = 300;
@@ -18,7 +18,7 @@ export class Chart {
   #from = made("span", "");
   #until = made("span", "");
 
-  /** `thousand` is what a unit holds of the next smaller one: 1024 for bytes. */
+  /** `thousand` is the ratio of adjacent units: 1024 for bytes. */
   constructor(title, words, samples, span, thousand = 1000) {
     this.#thousand = thousand;
     this.#title = title;
@@ -44,14 +44,14 @@ export class Chart {
     this.draw([]);
   }
 
-  /** Draw values, of which null is a gap. */
+  /** Draw values; null is a gap. */
   draw(values) {
     const left = (index) => 1 - (values.length - 1 - index) / (this.samples - 1);
     this.#draw(values.map((value, index) => [left(index), value]));
     this.#svg.setAttribute("aria-label", `${this.#title}: ${this.#value.textContent} now`);
   }
 
-  /** Draw [milliseconds, value], in the order of time; the axis is labelled with `words` of the times. */
+  /** Draw [milliseconds, value] pairs in time order; `words` formats the labels of the axis. */
   drawOver(points, words) {
     const [first, last] = [points.at(0)?.[0] ?? 0, points.at(-1)?.[0] ?? 0];
     this.#draw(points.map(([ms, value]) => [last > first ? (ms - first) / (last - first) : 1, value]));

@@ -1,8 +1,8 @@
-// From what the server sends to entries that can be shown: a JSON message, a line of text, 256 bytes.
+// Splits batches from the server into entries to show: a JSON message, a line of text, or 256 bytes.
 //
-// An entry is {at, text, bytes, size, limit}. `at` is its position in the stream, or null where that is not
-// known for certain (the server joins line ends, so text with CR is shorter than what is stored). The
-// last line of text, or the last bytes, may be unfinished: then the next batch makes that entry grow.
+// An entry is {at, text, bytes, size, limit}. `at` is its position in the stream, or null if that is not
+// certain (the server normalises line ends, so text with CR is shorter than what is stored). The last line of
+// text, or the last bytes, may be incomplete: then the next batch extends that entry.
 
 import { elements } from "./json.js";
 import { position } from "./offsets.js";
@@ -27,7 +27,7 @@ export function contentsOf(kind) {
 
 const entry = (at, text, size, bytes = null) => ({ at, text, bytes, size, limit: 0 });
 
-/** Where a batch begins, if its size proves it. */
+/** The position at which a batch begins, if its size confirms it; otherwise null. */
 function startOf(batch, size) {
   const end = position(batch.end);
   const start = position(batch.start) ?? end - size;
@@ -115,7 +115,7 @@ function fromBase64(text) {
 
 const loosely = new TextDecoder("utf-8");
 
-/** What a filter looks at. */
+/** The text that a filter searches. */
 export function searchable(found) {
   return (found.bytes ? loosely.decode(found.bytes) : found.text).toLowerCase();
 }

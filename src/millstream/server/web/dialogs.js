@@ -1,19 +1,19 @@
-// Dialogs: a question, an answer that is tried, and the refusal in words if it is refused.
+// Dialogs: a form, the action it submits, and the error message if the action fails.
 
 import { Problem } from "./server.js";
 
-/** Open a dialog; `values` fill its fields by name, `of` names what it is about. */
+/** Open a dialog; `values` fill its fields by name, `of` is the name of the stream it is about. */
 export function openDialog(id, values = {}, of = "") {
   const dialog = document.getElementById(id);
   const form = dialog.querySelector("form");
   form.reset();
   for (const [name, value] of Object.entries(values)) form.elements[name].value = value;
   for (const code of dialog.querySelectorAll(".of")) code.textContent = of;
-  tell(form, null);
+  showError(form, null);
   dialog.showModal();
 }
 
-/** Let `act(values)` do what a dialog is for; it closes when that has succeeded. */
+/** Run `act(values)` when the form of a dialog is submitted; the dialog closes when that succeeds. */
 export function onAnswer(id, act) {
   const dialog = document.getElementById(id);
   const form = dialog.querySelector("form");
@@ -23,19 +23,19 @@ export function onAnswer(id, act) {
     const button = form.querySelector(".answers button:last-child");
     if (button.disabled) return;
     button.disabled = true;
-    tell(form, null);
+    showError(form, null);
     try {
       await act(Object.fromEntries(new FormData(form)));
       dialog.close();
     } catch (error) {
-      tell(form, error);
+      showError(form, error);
     } finally {
       button.disabled = false;
     }
   });
 }
 
-export function tell(form, error) {
+export function showError(form, error) {
   const line = form.querySelector(".problem");
   line.hidden = !error;
   line.textContent = error ? error.message : "";

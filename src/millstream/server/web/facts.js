@@ -1,4 +1,4 @@
-// The facts of a stream: what the server says about it, and what reading it adds.
+// The properties of a stream, as the server reports them, updated while the stream is read.
 
 import { VIEWS } from "./views.js";
 import { Problem, ask, controlUrl, streamUrl } from "./server.js";
@@ -8,13 +8,13 @@ import { bytes, count, moment } from "./words.js";
 
 const $ = (id) => document.getElementById(id);
 
-/** Ask what a stream is. The listing knows most; HEAD has the words for one that is not there. */
+/** Look up a stream in the listing, which has most properties, or else with HEAD. */
 export async function describe({ name, stop }) {
   const url = controlUrl("streams", { prefix: name, limit: 1 });
   const [found] = (await (await ask(url, { signal: stop.signal })).json()).streams;
   if (found?.path === name) return found;
   const head = await ask(streamUrl(name), { method: "HEAD", signal: stop.signal }).catch((error) => {
-    // An answer to HEAD has no words of its own.
+    // A response to HEAD has no body and so no error message.
     const words = { 404: "There is no such stream.", 410: "The stream was deleted." }[error.status];
     throw words ? new Problem(error.status, words) : error;
   });
@@ -28,8 +28,8 @@ export function showAbout({ about, kind }) {
   if (about.createdMs) facts.push(["Created", moment(about.createdMs)]);
   if (about.ttlSeconds !== null && about.ttlSeconds !== undefined) facts.push(["TTL", `${count(about.ttlSeconds)} s`]);
   if (about.expiresMs) facts.push(["Expires", moment(about.expiresMs)]);
-  if (about.retainBytes) facts.push(["Keeps", bytes(about.retainBytes)]);
-  if (about.retainSeconds) facts.push(["Keeps for", `${count(about.retainSeconds)} s`]);
+  if (about.retainBytes) facts.push(["Retain bytes", bytes(about.retainBytes)]);
+  if (about.retainSeconds) facts.push(["Retain seconds", `${count(about.retainSeconds)} s`]);
   if (about.forkedFrom) facts.push(["Fork of", about.forkedFrom]);
   $("facts").replaceChildren(...facts.map(([name, value]) => fact(name, value)));
   $("closed").hidden = !about.closed;

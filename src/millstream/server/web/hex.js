@@ -1,4 +1,4 @@
-// Bytes as people who debug protocols read them: position, hex, and what is printable.
+// Hex dumps: position, hex digits, and printable characters.
 
 const HEX = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, "0"));
 
@@ -14,7 +14,7 @@ export function hexLines(bytes, start, width) {
   return lines.join("\n");
 }
 
-/** Bytes of what a person typed in hex; null when it is not hex. */
+/** Parse hex as typed by the user; null if it is not hex. */
 export function parseHex(text) {
   const digits = text.replace(/[\s:_-]|0x/g, "");
   if (digits.length % 2 || /[^0-9a-f]/i.test(digits)) return null;

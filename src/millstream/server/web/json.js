@@ -1,7 +1,7 @@
-// JSON as text: cut into messages and laid out without being parsed, so that big integers, repeated keys
-// and the order of keys stay as they were sent.
+// JSON as text: split into messages and formatted without parsing, so that big integers, repeated keys
+// and key order are shown as they were sent.
 
-/** Cut the text of an array into the texts of its elements. */
+/** Split the text of an array into the texts of its elements. */
 export function elements(text) {
   const found = [];
   let depth = 0;
@@ -43,7 +43,7 @@ function stringEnd(text, quote) {
 
 const WORD = /[^\s{}[\],:"]+/y;
 
-/** Cut JSON into tokens, until they are about `limit` characters long. */
+/** Split JSON into tokens, up to about `limit` characters. */
 function tokens(text, limit) {
   const found = [];
   let at = 0;
@@ -64,7 +64,7 @@ function tokens(text, limit) {
   return { found, isWhole: at >= text.length };
 }
 
-/** Lay JSON out in lines of a width: pieces of [kind, text], where kind is key, string, number, word or "". */
+/** Format JSON to a line width, as pieces of [kind, text], where kind is key, string, number, word or "". */
 export function layOut(text, limit, width) {
   const { found, isWhole } = tokens(text, limit);
   const pieces = [];

@@ -1,4 +1,4 @@
-// The lag of pipelines: what `millstream pipeline profile` reports of streams, as it comes.
+// Pipeline lag: the live reports of `millstream pipeline profile`.
 
 import { USUAL_REPORTS, addressOf, lagAddressOf, typedName } from "./address.js";
 import { before } from "./backwards.js";
@@ -11,10 +11,10 @@ import { STATES, Tail } from "./tail.js";
 import { visible } from "./visible.js";
 import { bytes, count, many, moment, rate } from "./words.js";
 
-const LAST_BYTES = 4 * 1024 * 1024; // of the stream of reports
+const LAST_BYTES = 4 * 1024 * 1024; // of the report stream
 const MOST_ROWS = 100;
 const DRAW_MS = 200;
-const AGAIN_MS = 3000; // how often one looks for a stream that is not there yet
+const AGAIN_MS = 3000; // how often to look for a stream that does not exist yet
 
 const $ = (id) => document.getElementById(id);
 const CHARTS = [
@@ -23,7 +23,7 @@ const CHARTS = [
   ["Bytes in each report", (report) => report.bytes, bytes, 1024],
 ].map(([title, measure, words, thousand]) => ({ measure, chart: new Chart(title, words, 2, "", thousand) }));
 
-/** What is open: {name, reports, chosen, tail, stop, drawing}; null when nothing is. */
+/** The open report stream: {name, reports, chosen, tail, stop, drawing}, or null. */
 let open = null;
 
 export function startLag() {
@@ -56,7 +56,7 @@ export async function openLag(name) {
   say("connecting", STATES.connecting);
   try {
     const about = await describe(mine);
-    if (kindOf(about.contentType) !== "json") throw new Problem(415, "It holds no JSON, so it holds no reports.");
+    if (kindOf(about.contentType) !== "json") throw new Problem(415, "This stream is not JSON, so it has no reports.");
     const offset = await before(name, about, "json", LAST_BYTES, mine.stop.signal);
     if (open === mine) follow(mine, offset ?? "now");
   } catch (error) {
@@ -86,7 +86,7 @@ function refused(mine, error) {
   if (!(error instanceof Problem)) throw error;
   say(error.passes ? "waiting" : "failed", error.message);
   const isMissing = error.status === 404;
-  if (isMissing) hint(`There is no stream ${visible(mine.name)} yet. "millstream pipeline profile" reports to ${USUAL_REPORTS}, unless it is told otherwise.`);
+  if (isMissing) hint(`There is no stream ${visible(mine.name)} yet. "millstream pipeline profile" reports to ${USUAL_REPORTS} by default.`);
   if (error.passes || isMissing) setTimeout(() => open === mine && openLag(mine.name), AGAIN_MS);
 }
 
@@ -100,7 +100,7 @@ function hint(words) {
   $("lag-hint").hidden = words === "";
 }
 
-// -- What is shown -------------------------------------------------------------------------------
+// -- Display ------------------------------------------------------------------------------------
 
 function drawSoon(mine) {
   mine.drawing ||= setTimeout(() => {
@@ -115,13 +115,13 @@ function draw(mine) {
   mine.chosen ??= all[0]?.name ?? null;
   const chosen = mine.reports.find(mine.chosen) ?? all[0];
   const { taken, others } = mine.reports;
-  hint(mine.tail && !taken ? `${visible(mine.name)} holds no reports.` : "");
-  $("lag-counts").textContent = [many(taken, "report"), ...(others ? [`${many(others, "other record")} left out`] : [])].join(" · ");
+  hint(mine.tail && !taken ? `${visible(mine.name)} has no reports.` : "");
+  $("lag-counts").textContent = [many(taken, "report"), ...(others ? [`${many(others, "other record")} ignored`] : [])].join(" · ");
   $("lag-table").hidden = $("lag-chosen").hidden = all.length === 0;
   if (!chosen) return;
   $("lag-caption").textContent = shown.length < all.length
-    ? `The newest report of each stream; ${shown.length} that lag most, of ${count(all.length)}`
-    : `The newest report of each stream; those that lag most first`;
+    ? `Latest report of each stream: the ${shown.length} with the largest lag, of ${count(all.length)}`
+    : "Latest report of each stream, largest lag first";
   fillRows(shown, chosen);
   showChosen(chosen);
 }
@@ -174,7 +174,7 @@ function badge(words) {
 }
 
 function summary({ added, removed, changed }) {
-  const parts = [["new", added], ["gone", removed], ["other type", changed]];
+  const parts = [["added", added], ["removed", removed], ["changed type", changed]];
   return parts.filter(([, names]) => names.length).map(([word, names]) => `${names.length} ${word}`).join(", ");
 }
 
@@ -184,16 +184,16 @@ function showChosen({ name, reports, changes }) {
   for (const { chart, measure } of CHARTS) {
     chart.drawOver(reports.map((report) => [report.untilMs, measure(report)]), moment);
   }
-  $("drift").replaceChildren(...(changes.length ? changes.toReversed().map(change) : [item("None was reported.")]));
+  $("drift").replaceChildren(...(changes.length ? changes.toReversed().map(change) : [item("No changes reported.")]));
 }
 
 function change({ untilMs, added, removed, changed }) {
-  const parts = [["new", added], ["gone", removed], ["of another type", changed]];
-  const told = parts.filter(([, names]) => names.length).map(([word, names]) => `${word}: ${names.map(spelled).join(", ")}`);
-  return item(`${moment(untilMs)} – ${told.join("; ")}`);
+  const parts = [["added", added], ["removed", removed], ["changed type", changed]];
+  const listed = parts.filter(([, names]) => names.length).map(([word, names]) => `${word}: ${names.map(spelled).join(", ")}`);
+  return item(`${moment(untilMs)} – ${listed.join("; ")}`);
 }
 
-/** Messages that are no objects have one field, without a name. */
+/** A message that is not an object has one field, without a name. */
 function spelled(field) {
   return field === "" ? "(the message itself)" : visible(field);
 }

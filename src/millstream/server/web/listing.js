@@ -1,4 +1,4 @@
-// The list of streams: everything that a search finds, loaded page by page while the list is already of use.
+// The list of streams: all results of a search, loaded page by page while the list can already be used.
 
 import { addressOf } from "./address.js";
 import { openDialog } from "./dialogs.js";
@@ -8,9 +8,9 @@ import { visible } from "./visible.js";
 import { bytes, many } from "./words.js";
 
 const PAGE = 1000;
-const MOST = 250_000; // streams that are listed; a search finds the others
+const MOST = 250_000; // streams that are listed; a search finds others
 const ROW_PX = 44;
-const AGAIN_MS = 3000; // how often a list of one page is loaded again
+const AGAIN_MS = 3000; // how often a list of one page is refreshed
 const TYPING_MS = 150;
 
 const query = document.getElementById("query");
@@ -51,7 +51,7 @@ export function startListing() {
   load();
 }
 
-/** Load the list again, after a change that this page has made. */
+/** Refresh the list after a change made by this page. */
 export function reloadListing() {
   load({ quietly: true });
 }
@@ -82,7 +82,7 @@ async function load({ quietly = false } = {}) {
   }
 }
 
-/** What a search means: a path begins it, a star makes it a glob, and anything else is looked for in names. */
+/** Interpret a search: with a star it is a glob, with a leading slash a prefix, otherwise part of a name. */
 function wanted(text) {
   if (text.includes("*")) return { glob: text };
   if (text === "" || text.startsWith("/")) return { prefix: text };
@@ -91,7 +91,7 @@ function wanted(text) {
 
 function say(number, isLoading, isCut = false) {
   const words = number === 0 && query.value.trim() === "" ? "No streams yet" : many(number, "stream");
-  countLine.textContent = isLoading ? `${words}, loading…` : isCut ? `The first ${words}; search for others` : words;
+  countLine.textContent = isLoading ? `${words}, loading…` : isCut ? `First ${words}; search to find others` : words;
 }
 
 function fail(error) {

@@ -1,10 +1,10 @@
-// The log: a bounded backlog of entries, of which a window is in the document.
+// The message log: a bounded list of entries, of which a window is in the document.
 //
-//   entries   [ . . . . . . . . . . . . . . . . ]   at most MAX_ENTRIES and MAX_BYTES; the oldest go first
-//   shown     [ .   . .     . . .   . . . .   . ]   those that the filter lets through
+//   entries   [ . . . . . . . . . . . . . . . . ]   at most MAX_ENTRIES and MAX_BYTES; the oldest are dropped first
+//   shown     [ .   . .     . . .   . . . .   . ]   those that match the filter
 //   rows                        first ^     ^ last  at most WINDOW of them are elements, fewer while following
 //
-// Entries may come at any rate: they are drawn once a frame, and drawing takes a quarter of the time at most.
+// Entries may arrive at any rate: they are drawn at most once per frame, and drawing takes at most a quarter of the time.
 
 import { searchable } from "./contents.js";
 import { rowOf, showMore } from "./views.js";
@@ -14,10 +14,10 @@ const MAX_ENTRIES = 20_000;
 const MAX_BYTES = 32 * 2 ** 20;
 const WINDOW = 300;
 const FOLLOWING_WINDOW = 100;
-const STEP = 100; // how many rows come and go when somebody scrolls to an end of the window
+const STEP = 100; // rows added and removed when the user scrolls to an end of the window
 const NEAR_PX = 400;
-const SETTLING_MS = 500; // for so long, a scroll that had begun before may go on
-const CHARACTER_PX = 7.55; // of the font that the log is set in
+const SETTLING_MS = 500; // how long a scroll that began earlier may continue
+const CHARACTER_PX = 7.55; // width of a character in the log's font
 const MARGIN_PX = 120;
 const NARROW_MARGIN_PX = 26;
 
@@ -46,7 +46,7 @@ export class Log {
   #columns = 80;
   #remark = "";
 
-  /** `onFollow` is told when scrolling begins or ends following. */
+  /** `onFollow` is called when following starts or stops. */
   constructor(box, newer, onFollow) {
     this.#box = box;
     this.#newer = newer;
@@ -55,10 +55,10 @@ export class Log {
     box.replaceChildren(this.#note, this.#rows, this.#end);
     new ResizeObserver(() => this.#measure()).observe(box);
     box.addEventListener("scroll", () => this.#scrolled(), { passive: true });
-    box.addEventListener("wheel", (event) => event.deltaY < 0 && this.#letGo(), { passive: true });
-    box.addEventListener("touchmove", () => this.#letGo(), { passive: true });
+    box.addEventListener("wheel", (event) => event.deltaY < 0 && this.#stopFollowing(), { passive: true });
+    box.addEventListener("touchmove", () => this.#stopFollowing(), { passive: true });
     box.addEventListener("keydown", (event) => {
-      if (["ArrowUp", "PageUp", "Home"].includes(event.key)) this.#letGo();
+      if (["ArrowUp", "PageUp", "Home"].includes(event.key)) this.#stopFollowing();
     });
     box.addEventListener("click", (event) => this.#clicked(event));
     newer.addEventListener("click", () => this.follow(true));
@@ -90,13 +90,13 @@ export class Log {
     this.#schedule();
   }
 
-  /** Say something above the first entry. */
+  /** Show a remark above the first entry. */
   remark(words) {
     this.#remark = words;
     this.#schedule();
   }
 
-  /** Say that nothing more will come. */
+  /** Show that the stream has ended. */
   finish(words) {
     this.#end.textContent = words;
     this.#end.hidden = false;
@@ -129,7 +129,7 @@ export class Log {
     else if (this.#following) this.#schedule();
   }
 
-  #letGo() {
+  #stopFollowing() {
     if (this.#following && this.#box.scrollHeight > this.#box.clientHeight) this.follow(false);
   }
 
@@ -201,7 +201,7 @@ export class Log {
   }
 
   #notes() {
-    const older = `${many(this.#dropped, "older entry", "older entries")} not kept on this page`;
+    const older = `${many(this.#dropped, "older entry", "older entries")} dropped from this page`;
     const words = this.#dropped ? older : this.#remark;
     this.#note.hidden = !words || this.#first > 0;
     if (this.#note.textContent !== words) this.#note.textContent = words;
@@ -223,7 +223,7 @@ export class Log {
     }
   }
 
-  // -- Moving about ----------------------------------------------------------------------------
+  // -- Scrolling -------------------------------------------------------------------------------
 
   #scrolled() {
     const box = this.#box;
@@ -231,7 +231,7 @@ export class Log {
     const isAtEnd = below < 4 && this.#last === this.#shown.length;
     if (isAtEnd && !this.#following && box.scrollTop > this.#topPx) this.follow(true);
     else if (!isAtEnd && box.scrollTop < this.#topPx - 1) {
-      if (performance.now() - this.#followedMs > SETTLING_MS) this.#letGo();
+      if (performance.now() - this.#followedMs > SETTLING_MS) this.#stopFollowing();
       else this.#schedule();
     }
     this.#topPx = box.scrollTop;
@@ -240,7 +240,7 @@ export class Log {
     else if (below < NEAR_PX && this.#last < this.#shown.length) this.#slide(1);
   }
 
-  /** Move the window by a step, and keep what is being read where it is. */
+  /** Move the window by a step without moving the visible rows. */
   #slide(direction) {
     const middle = this.#shown[Math.floor((this.#first + this.#last) / 2)];
     const beforePx = middle?.row?.offsetTop ?? 0;

@@ -1,4 +1,4 @@
-// The page: which of its views is shown, and what the buttons around them do.
+// The page: selects the view to show and connects the buttons around it.
 
 import { addressOf, nameAt, reportsAt, typedName } from "./address.js";
 import { onAnswer, openDialog } from "./dialogs.js";

@@ -1,4 +1,4 @@
-// What the server counts, asked for once a second while somebody looks, and drawn over the last minutes.
+// Charts of the server's metrics over the last minutes, refreshed every second while the page is visible.
 
 import { Chart } from "./charts.js";
 import { Problem, ask, controlUrl } from "./server.js";
@@ -9,11 +9,11 @@ const SAMPLES = 180;
 
 const perSecond = (name) => (now, before, seconds) => {
   const grown = now.get(name) - before?.get(name);
-  return grown >= 0 ? grown / seconds : null; // a server that was restarted counts from zero
+  return grown >= 0 ? grown / seconds : null; // after a restart the server counts from zero
 };
 const perEach = (name) => (now, before) => {
   const [total, number] = ["sum", "count"].map((part) => now.get(`${name}_${part}`) - before?.get(`${name}_${part}`));
-  return number > 0 && total >= 0 ? (1000 * total) / number : null; // of nothing there is no mean
+  return number > 0 && total >= 0 ? (1000 * total) / number : null; // no events, no mean
 };
 const sum = (...names) => (now) => names.reduce((total, name) => total + (now.get(name) ?? 0), 0);
 
@@ -25,7 +25,7 @@ const CHARTS = [
   ["Sync to disk, mean", milliseconds, perEach("millstream_sync_seconds"), 1000, "millstream_sync_seconds_count"],
 ].map(([title, words, measure, thousand, needs]) => {
   const chart = new Chart(title, words, SAMPLES, `${SAMPLES / 60} min`, thousand);
-  chart.element.hidden = needs !== undefined; // until the server tells that there is such a number
+  chart.element.hidden = needs !== undefined; // until the server reports this metric
   return { chart, measure, needs, values: [] };
 });
 
@@ -51,7 +51,7 @@ async function measure() {
   } catch (error) {
     if (!(error instanceof Problem)) throw error;
     isRefused = !error.passes;
-    problem.textContent = isRefused ? `No plots: ${error.message}` : error.message;
+    problem.textContent = isRefused ? `No charts: ${error.message}` : error.message;
     problem.hidden = false;
     before = null;
     for (const { chart, values } of CHARTS) chart.draw(keep(values, null));
@@ -77,7 +77,7 @@ function keep(values, value) {
   return values;
 }
 
-/** Numbers without labels, by name, from the text format of Prometheus. */
+/** Parse metrics without labels, by name, from the Prometheus text format. */
 function parse(text) {
   const numbers = new Map();
   for (const [, name, value] of text.matchAll(/^(\w+) (\S+)$/gm)) numbers.set(name, Number(value));

@@ -1,4 +1,4 @@
-// Offsets: `%016d_%016d`, a generation and a position in bytes. People are shown the position.
+// Offsets: `%016d_%016d`, a generation and a position in bytes. The page shows the position.
 
 const FORM = /^(\d{16})_(\d{16})$/;
 
@@ -11,7 +11,7 @@ export function moved(offset, to) {
   return `${offset.slice(0, 17)}${String(Math.max(0, to)).padStart(16, "0")}`;
 }
 
-/** What a person typed: a position, or a whole offset. */
+/** Parse user input: a position or a complete offset. */
 export function parseOffset(text, like) {
   const typed = text.trim();
   return /^\d+$/.test(typed) && like ? moved(like, Number(typed)) : typed;

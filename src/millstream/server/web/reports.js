@@ -1,23 +1,23 @@
-// Reports of the pipeline `profile`: one window of one stream each, read from JSON that anybody may have written.
+// Reports of the `profile` pipeline, each about one window of one stream. The JSON is untrusted input.
 //
 // {"stream", "since", "until", "rows", "bytes", "lagBytes", "offset", "closed", "fields", "drift"}
 //
-// Only what is shown is kept, and only so much of it: the newest reports of the streams that were last reported.
+// Memory is bounded: only the newest reports of the most recently reported streams are kept, and only what is shown.
 
 const MOST_STREAMS = 1000;
-const MOST_REPORTS = 360; // of a stream: an hour, if there is one every ten seconds
-const MOST_CHANGES = 20; // of a stream's fields
-const MOST_NAMES = 200; // in one change
+const MOST_REPORTS = 360; // per stream: one hour at one report every ten seconds
+const MOST_CHANGES = 20; // field changes per stream
+const MOST_NAMES = 200; // per change
 const LONGEST_NAME = 200;
 
 export class Reports {
-  /** By name, the one that was reported last at the end: {name, reports, changes}. */
+  /** By name, the most recently reported last: {name, reports, changes}. */
   #streams = new Map();
-  /** How many reports were taken, and how many records were none. */
+  /** Number of reports read, and of records that are not reports. */
   taken = 0;
   others = 0;
 
-  /** Take the text of an array of records. */
+  /** Read the text of an array of records. */
   take(text) {
     for (const record of JSON.parse(text)) {
       const report = reportOf(record);
@@ -45,14 +45,14 @@ export class Reports {
     return this.#streams.get(name);
   }
 
-  /** All streams, those that lag most first. */
+  /** All streams, largest lag first. */
   byLag() {
     const lag = (stream) => stream.reports.at(-1).lagBytes ?? -1;
     return [...this.#streams.values()].sort((one, other) => lag(other) - lag(one) || (one.name < other.name ? -1 : 1));
   }
 }
 
-/** Read a record, null if it is no report. */
+/** Parse a record; null if it is not a report. */
 function reportOf(record) {
   if (record === null || typeof record !== "object" || typeof record.stream !== "string") return null;
   const untilMs = time(record.until);

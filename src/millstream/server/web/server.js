@@ -1,4 +1,4 @@
-// The server as the page sees it: where it is, the token that it is sent, and its refusals in words.
+// Requests to the server: its URLs, the token, and error messages.
 
 const here = document.querySelector('meta[name="millstream-here"]').content;
 const mount = location.pathname.endsWith(here) ? location.pathname.slice(0, -here.length) : "";
@@ -30,7 +30,7 @@ export const token = {
   },
 };
 
-/** A request that was refused, or that did not arrive (status 0). */
+/** A request that failed with a status, or did not reach the server (status 0). */
 export class Problem extends Error {
   constructor(status, words, retryAfterS = 0) {
     super(words);
@@ -38,7 +38,7 @@ export class Problem extends Error {
     this.retryAfterS = retryAfterS;
   }
 
-  /** Whether the same request may do better in a while. */
+  /** Whether the same request may succeed later. */
   get passes() {
     return this.status === 0 || this.status === 408 || this.status === 429 || this.status >= 500;
   }
@@ -63,6 +63,6 @@ export async function ask(url, { method = "GET", headers = {}, body, signal } = 
 
 async function refusal(response) {
   const said = await response.json().catch(() => ({}));
-  const words = typeof said.detail === "string" ? said.detail : `The server answered ${response.status}.`;
+  const words = typeof said.detail === "string" ? said.detail : `The server returned status ${response.status}.`;
   return new Problem(response.status, words, Number(response.headers.get("Retry-After")) || 0);
 }

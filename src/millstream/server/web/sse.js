@@ -1,11 +1,11 @@
-// Server-sent events from text that comes in pieces of any size.
+// Parses server-sent events from text that arrives in chunks of any size.
 
 export class EventParser {
-  #pieces = []; // of a line that has not ended yet
+  #pieces = []; // of an incomplete line
   #type = "";
   #data = [];
 
-  /** Take text; give the events that it completes. */
+  /** Parse more text; return the events that it completes. */
   feed(text) {
     const events = [];
     const lines = text.split("\n");

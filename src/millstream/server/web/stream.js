@@ -1,4 +1,4 @@
-// One stream: its messages as they come, from where the person wants them.
+// One stream: follows its messages live, from the selected position.
 
 import { startActions } from "./actions.js";
 import { before } from "./backwards.js";
@@ -11,13 +11,13 @@ import { STATES, Tail } from "./tail.js";
 import { visible } from "./visible.js";
 import { bytes, count, many } from "./words.js";
 
-const BYTES_PER_ENTRY = { json: 256, text: 128, binary: 256 }; // a first guess at how far back "last" is
+const BYTES_PER_ENTRY = { json: 256, text: 128, binary: 256 }; // first estimate of how far back "last" is
 const AMOUNTS = { json: (number) => many(number, "message"), text: (number) => many(number, "line"), binary: bytes };
 
 const $ = (id) => document.getElementById(id);
 const log = new Log($("log"), $("newer"), (following) => ($("follow").ariaPressed = following));
 
-/** What is open: {name, about, kind, contents, tail, held, received, turn, isEnded, stop}; null when nothing is. */
+/** The open stream: {name, about, kind, contents, tail, held, received, turn, isEnded, stop}, or null. */
 let open = null;
 
 export function closeStream() {
@@ -51,11 +51,11 @@ export async function openStream(name) {
   await read(mine);
 }
 
-/** Begin to read from where the person wants. */
+/** Start reading from the selected position. */
 async function read(mine) {
   const wanted = $("from").value;
   mine.tail?.stop();
-  mine.turn = {}; // of which only the last one may go on
+  mine.turn = {}; // identifies this read: an older one that is still waiting stops
   mine.received = 0;
   mine.isEnded = false;
   mine.contents = contentsOf(mine.kind);
@@ -67,7 +67,7 @@ async function read(mine) {
   else begin(mine, { start: "-1", now: "now", offset: parseOffset(typed || "-1", mine.about.tail) }[wanted]);
 }
 
-/** Read the last N: from a place that is far enough back, showing nothing until the tail is reached. */
+/** Read the last N entries: start far enough back, and show nothing until the tail is reached. */
 async function readLast(mine, factor) {
   const number = Math.max(1, Math.min(10_000, Number($("from-count").value) || 200));
   const back = Math.max(16 * 1024, number * BYTES_PER_ENTRY[mine.kind]) * factor;
@@ -79,7 +79,7 @@ async function readLast(mine, factor) {
     return refused(mine, error);
   }
   if (open !== mine || mine.turn !== turn) return;
-  if (offset === null) log.remark("This stream is too large to look for its last messages. Read from the start, or from now on.");
+  if (offset === null) log.remark("This stream is too large to find its last messages. Read from the start or from now.");
   else mine.held = { entries: [], number, factor, isWhole: offset === "-1", until: position(mine.about.tail) };
   mine.contents = contentsOf(mine.kind);
   begin(mine, offset ?? "now");
@@ -95,7 +95,7 @@ function begin(mine, offset) {
       mine.held = null;
       mine.received = 0;
       log.clear();
-      log.remark("The stream was deleted and made anew. This is the new one.");
+      log.remark("The stream was deleted and recreated. This is the new stream.");
     },
   });
 }
@@ -117,14 +117,14 @@ function hold(held, added) {
   held.entries.push(...added);
   if (held.entries.length > 2 * held.number) {
     held.entries.splice(0, held.entries.length - held.number);
-    held.isWhole = true; // there is more than enough
+    held.isWhole = true; // there are more than enough
   }
 }
 
 function release(mine, { isEnough = false } = {}) {
   const held = mine.held;
   mine.held = null;
-  // Where text was cut into, its first line is only the end of one.
+  // If reading started inside a line of text, the first entry is only the end of that line.
   const entries = held.isWhole || mine.kind !== "text" ? held.entries : held.entries.slice(1);
   if (entries.length < held.number && !held.isWhole && !isEnough) {
     mine.tail.stop();
@@ -136,7 +136,7 @@ function release(mine, { isEnough = false } = {}) {
   log.add(last);
 }
 
-// -- What is said about it -----------------------------------------------------------------------
+// -- Status --------------------------------------------------------------------------------------
 
 function changed(mine, state, detail) {
   if (state === "failed") return refused(mine, detail);

@@ -1,27 +1,27 @@
-// A live read that does not give up: events over fetch, resumed by offset after every cut.
+// A live read that reconnects: server-sent events over fetch, resumed by offset after every disconnect.
 //
 //   connecting --> catching-up --> live --> ended       the stream is closed, and all of it was read
 //        ^              |           |
-//        +--- waiting <-+-----------+                   the connection was cut: go on at the last offset
-//        failed                                         refused: no such stream, no right to read it
+//        +--- waiting <-+-----------+                   the connection was lost: resume at the last offset
+//        failed                                         refused: the stream does not exist or may not be read
 //
-// Data counts only once its control event has said where it ends, so a cut loses and doubles nothing.
-// EventSource cannot send a token, so it is not used.
+// Data is used only when its control event has arrived, which says where it ends. So a disconnect neither loses nor
+// repeats data. EventSource is not used because it cannot send a token.
 
 import { EventParser } from "./sse.js";
 import { Problem, ask, streamUrl } from "./server.js";
 
-const SILENCE_MS = 45_000; // the server says something every 15 s
+const SILENCE_MS = 45_000; // the server sends a keep-alive every 15 s
 const FIRST_WAIT_MS = 200;
 const LONGEST_WAIT_MS = 5_000;
-const SLICE_MS = 12; // work at most this long before the browser may draw
+const SLICE_MS = 12; // yield to the browser after working this long
 
-/** What a state is called. */
+/** Display names of the states. */
 export const STATES = {
   connecting: "Connecting…",
   "catching-up": "Catching up",
   live: "Live",
-  waiting: "Connection lost; trying again",
+  waiting: "Connection lost; reconnecting",
   paused: "Paused",
   ended: "Ended",
 };
@@ -48,25 +48,25 @@ export class Tail {
   async #run() {
     const stop = this.#stop.signal;
     let failures = 0;
-    this.#tell("connecting");
+    this.#report("connecting");
     while (!stop.aborted) {
       const begun = performance.now();
       let wait = 0;
       try {
         await this.#read();
         if (this.#isEnded) return;
-        // An event stream ends after a minute. One that ends at once would have us spin.
+        // Event streams end after a minute. Back off if one ends at once, to avoid a busy loop.
         failures = performance.now() - begun > 1000 ? 0 : failures + 1;
       } catch (error) {
         if (stop.aborted) return;
-        if (error instanceof Problem && !error.passes) return this.#tell("failed", error);
+        if (error instanceof Problem && !error.passes) return this.#report("failed", error);
         failures = this.#heard ? 1 : failures + 1;
         wait = error.retryAfterS ?? 0;
       }
       if (stop.aborted) return;
       if (failures) {
         const waitMs = Math.max(wait * 1000, Math.min(LONGEST_WAIT_MS, FIRST_WAIT_MS * 2 ** (failures - 1)));
-        this.#tell("waiting");
+        this.#report("waiting");
         await pause(waitMs * (0.75 + Math.random() / 2), stop);
       }
     }
@@ -112,12 +112,12 @@ export class Tail {
     }
   }
 
-  /** Take what a control event says; true when there is nothing more to read here. */
+  /** Handle a control event; true when this connection has nothing more to read. */
   #control(control, data, encoding) {
     const start = this.offset;
     const end = control.streamNextOffset;
     if (!this.#heard && start.includes("_") && end < start) {
-      // It ends before where we were: another stream has been made in its place.
+      // The tail is before our offset: the stream was deleted and recreated.
       this.offset = "-1";
       this.#cursor = null;
       this.#on.restarted();
@@ -129,13 +129,13 @@ export class Tail {
     const upToDate = Boolean(control.upToDate);
     this.#on.batch({ data, start, end, upToDate, encoding });
     this.#isEnded = Boolean(control.streamClosed);
-    this.#tell(this.#isEnded ? "ended" : upToDate ? "live" : "catching-up");
+    this.#report(this.#isEnded ? "ended" : upToDate ? "live" : "catching-up");
     return this.#isEnded;
   }
 
   #state = "";
 
-  #tell(state, detail) {
+  #report(state, detail) {
     if (state === this.#state && !detail) return;
     this.#state = state;
     if (!this.#stop.signal.aborted) this.#on.state(state, detail);

@@ -1,4 +1,4 @@
-// Light, dark, or what the system says.
+// Theme: light, dark, or the system's setting.
 
 const KEY = "millstream-theme";
 const THEMES = { auto: "light dark", light: "light", dark: "dark" };

@@ -1,4 +1,4 @@
-// How an entry becomes a row: laid out JSON, the text as it is, or hex. Content only ever becomes text nodes.
+// Renders an entry as a row: formatted JSON, plain text, or hex. Content is only ever put into text nodes.
 
 import { asBytes, asText } from "./contents.js";
 import { hexLines } from "./hex.js";
@@ -6,7 +6,7 @@ import { layOut } from "./json.js";
 import { visible } from "./visible.js";
 import { count } from "./words.js";
 
-const FIRST_CUT = 2_000; // characters shown of a long entry, before somebody asks for more
+const FIRST_CUT = 2_000; // characters shown of a long entry at first
 
 export const VIEWS = {
   json: { pretty: "JSON", plain: "Raw", hex: "Hex" },
@@ -14,7 +14,7 @@ export const VIEWS = {
   binary: { hex: "Hex", plain: "Text" },
 };
 
-/** Make the row of an entry, in a log that is so many characters wide. */
+/** Make the row of an entry, for a log of `columns` characters. */
 export function rowOf(entry, view, columns) {
   const row = document.createElement("div");
   row.className = "row";
@@ -43,7 +43,7 @@ function moreButton(hidden) {
   return more;
 }
 
-// Each gives the number of characters that it did not show.
+// Each returns the number of characters that are not shown.
 const fill = {
   plain(what, entry, limit) {
     const text = asText(entry);
@@ -59,7 +59,7 @@ const fill = {
 
   pretty(what, entry, limit, columns) {
     const { pieces, isWhole } = layOut(entry.text, limit, columns);
-    let left = limit * 2; // laying out adds spaces
+    let left = limit * 2; // formatting adds spaces
     let shown = 0;
     for (const [kind, text] of pieces) {
       const part = visible(cut(text, left));

@@ -1,6 +1,6 @@
-// A list of any length, of which only the rows in sight are elements. All rows are equally high.
+// A list of any length in which only the visible rows are elements. All rows have the same height.
 
-const SPARE_ROWS = 6; // above and below what is in sight
+const SPARE_ROWS = 6; // above and below the visible rows
 
 export class VirtualList {
   #box;
@@ -22,7 +22,7 @@ export class VirtualList {
     box.addEventListener("scroll", () => this.draw(), { passive: true });
     box.addEventListener("keydown", (event) => this.#pressed(event));
     box.addEventListener("click", (event) => this.#clicked(event));
-    box.addEventListener("focus", () => this.#active < 0 && this.#items.length && this.#activate(this.#firstInSight()));
+    box.addEventListener("focus", () => this.#active < 0 && this.#items.length && this.#activate(this.#firstVisible()));
     new ResizeObserver(() => this.draw()).observe(box);
   }
 
@@ -33,7 +33,7 @@ export class VirtualList {
     this.draw();
   }
 
-  /** Draw again, soon: items have been added, or look different. */
+  /** Schedule a redraw: items were added or changed. */
   draw() {
     this.#frame ||= requestAnimationFrame(() => {
       this.#frame = 0;
@@ -64,7 +64,7 @@ export class VirtualList {
       this.#fill(row, index);
     }
     for (const row of idle) row.remove();
-    if (hasMoved) this.#space.replaceChildren(...this.#inOrder()); // some read the document, not the screen
+    if (hasMoved) this.#space.replaceChildren(...this.#inOrder()); // screen readers use the document order
     const active = this.#rows.has(this.#active) ? `item-${this.#active}` : "";
     if (active) this.#box.setAttribute("aria-activedescendant", active);
     else this.#box.removeAttribute("aria-activedescendant");
@@ -93,7 +93,7 @@ export class VirtualList {
     this.#on.fill(row, item);
   }
 
-  #firstInSight() {
+  #firstVisible() {
     return Math.min(this.#items.length - 1, Math.ceil(this.#box.scrollTop / this.rowPx));
   }
 

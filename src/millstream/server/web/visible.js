@@ -1,5 +1,5 @@
-// Characters that hide, reorder or overprint others, made visible: ESC becomes ␛, a bidi override ⟨U+202E⟩.
-// Tabs and line feeds stay. What comes out is still only ever put into text nodes.
+// Makes characters visible that hide, reorder or overprint others: ESC becomes ␛, a bidi override ⟨U+202E⟩.
+// Tabs and line feeds are kept. The result is still only ever put into text nodes.
 
 // eslint-disable-next-line no-control-regex
 const HIDING = /[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]/g;

@@ -26,8 +26,8 @@ from typing import Any
 
 import uvloop
 
-_ROUNDS = 40
-_REQUESTS = 500  # of each case in a round, in one turn of the event loop
+_ROUNDS = 100
+_REQUESTS = 200  # of each case in a round, in one turn of the event loop
 _HEADERS = b"Host: localhost:4437\r\nUser-Agent: bench/1\r\nAccept: */*\r\n"
 _TEXT = b"Content-Type: text/plain\r\n"
 _BODY = b"x" * 200
@@ -62,7 +62,7 @@ def _get(path: bytes, headers: bytes = b"", method: bytes = b"GET") -> bytes:
 
 
 def _varied(n: int) -> bytes:
-    return b"X-Request-Id: %032x\r\n" % (n * 0x9E3779B97F4A7C15)
+    return b"X-Varies: %032x\r\n" % (n * 0x9E3779B97F4A7C15)
 
 
 def _stamped(n: int) -> bytes:
@@ -98,10 +98,10 @@ async def _work() -> None:
             connection = run.Connection(server, loop)
             connection.connection_made(client)
             receive = connection.data_received
-            began_s = time.perf_counter()
+            began_s = time.thread_time()
             for segment in segments:
                 receive(segment)
-            taken_s = time.perf_counter() - began_s
+            taken_s = time.thread_time() - began_s
             assert client.answers == len(segments)
             connection.connection_lost(None)
             return taken_s / len(segments) * 1e6

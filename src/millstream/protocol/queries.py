@@ -7,6 +7,8 @@ from urllib.parse import unquote_to_bytes
 
 from millstream.protocol.errors import MalformedError
 
+_PERCENT, _PLUS = b"%+"
+
 
 class Query:
     """The parameters of a URL."""
@@ -15,18 +17,20 @@ class Query:
 
     def __init__(self, raw: bytes) -> None:
         self._values: dict[bytes, bytes] = {}
-        self._repeated: set[bytes] | None = None  # a set of its own for each request would cost all of them
-        if raw:
-            escaped = b"%" in raw or b"+" in raw
-            for part in raw.split(b"&"):
-                name, _, value = part.partition(b"=")
-                if escaped:
-                    name, value = _unescape(name), _unescape(value)
-                if name in self._values:
-                    if self._repeated is None:
-                        self._repeated = set()
-                    self._repeated.add(name)
-                self._values[name] = value
+        self._repeated: set[bytes] | None = None  # most queries need no set
+        if not raw:
+            return
+        values, escaped = self._values, _PERCENT in raw or _PLUS in raw
+        for part in raw.split(b"&"):
+            name, _, value = part.partition(b"=")
+            if escaped:
+                name, value = _unescape(name), _unescape(value)
+            if name in values:
+                self._repeated = {name, *(self._repeated or ())}
+            values[name] = value
+
+    def __len__(self) -> int:
+        return len(self._values)
 
     def one(self, name: bytes) -> bytes | None:
         """Give a parameter's value, None when it is absent; repeated ones are refused."""

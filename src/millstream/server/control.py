@@ -19,7 +19,7 @@ from millstream.protocol.queries import Query
 from millstream.protocol.replies import Header, Reply, problem
 from millstream.server.access.auth import Auth, refuse
 from millstream.server.access.grants import Action, Grant
-from millstream.server.live.readers import Live
+from millstream.server.live.readers import LiveReaders
 from millstream.server.pages import Pages
 from millstream.server.request import Answer, Request
 from millstream.server.telemetry import metrics
@@ -36,7 +36,7 @@ class Control:
     """What the server tells about itself."""
 
     def __init__(
-        self, store: Store, live: Live, auth: Auth, metrics: Metrics, clock_ms: Callable[[], int]
+        self, store: Store, live: LiveReaders, auth: Auth, metrics: Metrics, clock_ms: Callable[[], int]
     ) -> None:
         self._store = store
         self._live = live

@@ -30,8 +30,10 @@ from millstream.protocol.requests import ReadRequest, parse_live
 from millstream.protocol.sse import CONTROL_OFFSET, control_event
 from millstream.protocol.streams import NotFound, SoftDeleted, Stream
 from millstream.server.anycable.offsets import NOBODY, Offset, format_offset, parse_offset
+from millstream.server.live.feeds import EventFeed, Sink
 from millstream.server.live.frames import Frame
-from millstream.server.live.readers import Caller, EventFeed, Live, LongPoll, Sink
+from millstream.server.live.long_polls import LongPoll
+from millstream.server.live.readers import Caller, LiveReaders
 from millstream.server.request import Answer, Request
 from millstream.server.telemetry.metrics import Metrics
 from millstream.store.base import Head, Read
@@ -48,7 +50,9 @@ _GOING_AWAY: Final = problem(410, "GOING_AWAY", "The server is shutting down.")
 class Reads:
     """What AnyCable's clients are answered."""
 
-    def __init__(self, live: Live, metrics: Metrics, coded: Callable[[Request, Reply], Answer]) -> None:
+    def __init__(
+        self, live: LiveReaders, metrics: Metrics, coded: Callable[[Request, Reply], Answer]
+    ) -> None:
         self._live = live
         self._metrics = metrics
         self._coded = coded
@@ -139,7 +143,9 @@ class Feed(EventFeed):
 
     __slots__ = ()
 
-    def __init__(self, live: Live, name: str, request: ReadRequest, chunk: Chunk, caller: Caller) -> None:
+    def __init__(
+        self, live: LiveReaders, name: str, request: ReadRequest, chunk: Chunk, caller: Caller
+    ) -> None:
         super().__init__(live, name, request, chunk, caller)
         fields = dict(self.head.headers) | {b"cache-control": _EVENT_STREAM}
         self.head = Reply(200, [*fields.items(), _VERSION])

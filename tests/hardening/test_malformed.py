@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from hardening.malformed import MALFORMED
 from running import Server, millstream
 from wire.raw_connection import Wire, request
 
@@ -25,74 +26,6 @@ def server(folder: Path) -> Iterator[Server]:
 def wire(server: Server) -> Iterator[Wire]:
     with Wire(server.url) as wire:
         yield wire
-
-
-GET = b"GET /a HTTP/1.1\r\n"
-POST = b"POST /a HTTP/1.1\r\nHost: h\r\nContent-Type: text/plain\r\n"
-BODY = b"\r\n\r\nhello"
-
-MALFORMED: dict[str, tuple[bytes, int]] = {
-    "length and chunks": (POST + b"Content-Length: 5\r\nTransfer-Encoding: chunked" + BODY, 400),
-    "chunks and length": (POST + b"Transfer-Encoding: chunked\r\nContent-Length: 5" + BODY, 400),
-    "two lengths": (POST + b"Content-Length: 5\r\nContent-Length: 6" + BODY, 400),
-    "two equal lengths": (POST + b"Content-Length: 5\r\nContent-Length: 5" + BODY, 400),
-    "a list of lengths": (POST + b"Content-Length: 5, 5" + BODY, 400),
-    "a signed length": (POST + b"Content-Length: +5" + BODY, 400),
-    "a negative length": (POST + b"Content-Length: -1" + BODY, 400),
-    "an underscored length": (POST + b"Content-Length: 1_0" + BODY, 400),
-    "a hexadecimal length": (POST + b"Content-Length: 0x5" + BODY, 400),
-    "an empty length": (POST + b"Content-Length: " + BODY, 400),
-    "an endless length": (POST + b"Content-Length: " + b"9" * 30 + BODY, 400),
-    "unknown chunks": (POST + b"Transfer-Encoding: xchunked" + BODY, 400),
-    "chunks that are not last": (POST + b"Transfer-Encoding: chunked, gzip" + BODY, 400),
-    "quoted chunks": (POST + b'Transfer-Encoding: "chunked"' + BODY, 400),
-    "a chunk that is not hexadecimal": (POST + b"Transfer-Encoding: chunked\r\n\r\nxyz\r\n", 400),
-    "a signed chunk": (POST + b"Transfer-Encoding: chunked\r\n\r\n+5\r\nhello\r\n0\r\n\r\n", 400),
-    "an endless chunk": (POST + b"Transfer-Encoding: chunked\r\n\r\n" + b"f" * 17 + b"\r\n", 400),
-    "a chunk that is larger than 64 bits": (
-        POST + b"Transfer-Encoding: chunked\r\n\r\n10000000000000000\r\nhello\r\n0\r\n\r\n",
-        400,
-    ),
-    "a negative chunk": (POST + b"Transfer-Encoding: chunked\r\n\r\n-5\r\nhello\r\n0\r\n\r\n", 400),
-    "a chunk with a prefix": (POST + b"Transfer-Encoding: chunked\r\n\r\n0x5\r\nhello\r\n0\r\n\r\n", 400),
-    "chunks twice": (POST + b"Transfer-Encoding: chunked, chunked" + BODY, 400),
-    "chunks after a tab": (POST + b"Transfer-Encoding:\x0bchunked" + BODY, 400),
-    "a declared giant": (POST + b"Content-Length: 10737418240\r\n\r\n", 413),
-    "a chunk that goes on": (POST + b"Transfer-Encoding: chunked\r\n\r\n2\r\nhello\r\n0\r\n\r\n", 400),
-    "a bare LF": (GET + b"Host: h\nX: y\r\n\r\n", 400),
-    "only bare LFs": (b"GET /a HTTP/1.1\nHost: h\n\n", 400),
-    "a bare CR": (GET + b"Host: h\rX: y\r\n\r\n", 400),
-    "a space before the colon": (GET + b"Host : h\r\n\r\n", 400),
-    "a name with a space": (GET + b"Host: h\r\nX Y: z\r\n\r\n", 400),
-    "no colon": (GET + b"Host: h\r\nnonsense\r\n\r\n", 400),
-    "a folded line": (GET + b"Host: h\r\nX: a\r\n b\r\n\r\n", 400),
-    "a first line that is folded": (GET + b" Host: h\r\n\r\n", 400),
-    "NUL in a value": (GET + b"Host: h\r\nX: a\x00b\r\n\r\n", 400),
-    "NUL in a name": (GET + b"Host: h\r\nX\x00: a\r\n\r\n", 400),
-    "NUL in the target": (b"GET /a\x00b HTTP/1.1\r\nHost: h\r\n\r\n", 400),
-    "a space in the target": (b"GET /a b HTTP/1.1\r\nHost: h\r\n\r\n", 400),
-    "no host": (GET + b"X: y\r\n\r\n", 400),
-    "two hosts": (GET + b"Host: h\r\nHost: i\r\n\r\n", 400),
-    "the same host twice": (GET + b"Host: h\r\nHost: h\r\n\r\n", 400),
-    "an unknown version": (b"GET /a HTTP/3.0\r\nHost: h\r\n\r\n", 400),
-    "HTTP/0.9": (b"GET /a\r\n\r\n", 400),
-    "an unknown method": (b"BREW /a HTTP/1.1\r\nHost: h\r\n\r\n", 400),
-    "TLS": (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(60), 400),
-    "HTTP/2": (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 400),
-    "a long URL": (b"GET /" + b"a" * 2**20 + b" HTTP/1.1\r\nHost: h\r\n\r\n", 414),
-    "a URL that is a little too long": (b"GET /" + b"a" * 40_000 + b" HTTP/1.1\r\nHost: h\r\n\r\n", 414),
-    "a long header": (GET + b"Host: h\r\nX: " + b"a" * 2**20 + b"\r\n\r\n", 431),
-    "a header that is a little too long": (GET + b"Host: h\r\nX: " + b"a" * 40_000 + b"\r\n\r\n", 431),
-    "many headers": (
-        GET + b"Host: h\r\n" + b"".join(b"X%d: y\r\n" % n for n in range(10_000)) + b"\r\n",
-        431,
-    ),
-    "a few too many headers": (
-        GET + b"Host: h\r\n" + b"".join(b"X%d: y\r\n" % n for n in range(500)) + b"\r\n",
-        431,
-    ),
-    "one header many times": (GET + b"Host: h\r\n" + b"X: y\r\n" * 10_000 + b"\r\n", 431),
-}
 
 
 @pytest.mark.parametrize("how", ["alone", "with a request behind it"])

@@ -3,13 +3,12 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
-from functools import partial
 from typing import Any
 
 import uvloop
 
-from millstream.server.http.connection import Connection, NativeServer
-from millstream.server.http.shortcuts import find_shortcut
+from millstream.server.http.connection import Connection
+from millstream.server.http.server import NativeServer
 from millstream.server.routes import Routes
 from millstream.server.run import running_routes
 from millstream.server.settings import Settings
@@ -83,7 +82,7 @@ async def serving(**settings: Any) -> AsyncIterator[Served]:
 async def serving_routes(routes: Routes) -> AsyncIterator[Served]:
     """Serve routes that somebody else has made."""
     loop = asyncio.get_running_loop()
-    native = NativeServer(routes, scheme=b"http", find_shortcut=partial(find_shortcut, routes))
+    native = NativeServer(routes, scheme=b"http")
     listener = await loop.create_server(lambda: Connection(native, loop), "127.0.0.1", 0)
     served = Served(native, routes, listener.sockets[0].getsockname()[1])
     try:

@@ -43,6 +43,20 @@ def test_a_connection_is_used_again(wire: Wire, path: str) -> None:
     assert wire.ask("GET", path).body == b"01234"
 
 
+@pytest.mark.parametrize("connection", ["keep-alive", "close"])
+def test_space_around_a_header_is_not_part_of_it(wire: Wire, path: str, connection: str) -> None:
+    """RFC 9110, 5.5: for both parsers."""
+    head = f"POST {path} HTTP/1.1\r\nHost: h\r\nConnection: {connection}\r\nContent-Type: text/plain\r\n"
+    stamp = "Producer-Id: p\r\nProducer-Epoch: 1 \r\nProducer-Seq:\t0 \t\r\nContent-Length: 2 \r\n\r\nhi"
+    wire.send((head + stamp).encode())
+    answer = wire.answer()
+    assert (answer.status, answer.headers["producer-epoch"], answer.headers["producer-seq"]) == (
+        200,
+        "1",
+        "0",
+    )
+
+
 def test_a_connection_is_closed_when_the_client_says_so(wire: Wire, path: str) -> None:
     answer = wire.ask("GET", path, Connection="close")
     assert answer.headers["connection"] == "close"

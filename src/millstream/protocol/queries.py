@@ -8,6 +8,8 @@ from urllib.parse import unquote_to_bytes
 
 from millstream.protocol.errors import MalformedError
 
+_PERCENT, _PLUS = b"%+"
+
 
 class Query:
     """The parameters of a URL."""
@@ -16,18 +18,20 @@ class Query:
 
     def __init__(self, raw: bytes) -> None:
         self._values: dict[bytes, bytes] = {}
-        self._repeated: set[bytes] | None = None  # a set for every request would cost more
-        if raw:
-            escaped = b"%" in raw or b"+" in raw
-            for part in raw.split(b"&"):
-                name, _, value = part.partition(b"=")
-                if escaped:
-                    name, value = _unescape(name), _unescape(value)
-                if name in self._values:
-                    if self._repeated is None:
-                        self._repeated = set()
-                    self._repeated.add(name)
-                self._values[name] = value
+        self._repeated: set[bytes] | None = None  # most queries need no set
+        if not raw:
+            return
+        values, escaped = self._values, _PERCENT in raw or _PLUS in raw
+        for part in raw.split(b"&"):
+            name, _, value = part.partition(b"=")
+            if escaped:
+                name, value = _unescape(name), _unescape(value)
+            if name in values:
+                self._repeated = {name, *(self._repeated or ())}
+            values[name] = value
+
+    def __len__(self) -> int:
+        return len(self._values)
 
     def one(self, name: bytes) -> bytes | None:
         """Give a parameter's value, None when it is absent; a repeated one is refused (rule O3)."""

@@ -41,17 +41,18 @@ def _number(name: bytes, value: int) -> Header:
 
 def appended(change: streams.Append) -> Reply:
     """Acknowledge an append: 200 for a producer's data, 204 otherwise (rule A1)."""
-    return _acknowledged(change, has_data=bool(change.data))
+    return _acknowledged(change, bool(change.data))
 
 
-def _acknowledged(change: streams.Append, *, has_data: bool) -> Reply:
-    reply = [_next(change.tail)]
+def _acknowledged(change: streams.Append, has_data: bool) -> Reply:
+    reply = [(headers.STREAM_NEXT_OFFSET, format_offset(change.tail))]
     if change.closes:
         reply.append(_CLOSED)
     stamp = change.stamp
     if stamp is None:
         return Reply(204, reply)
-    reply += _number(headers.PRODUCER_EPOCH, stamp.epoch), _number(headers.PRODUCER_SEQ, stamp.seq)
+    reply.append((headers.PRODUCER_EPOCH, b"%d" % stamp.epoch))
+    reply.append((headers.PRODUCER_SEQ, b"%d" % stamp.seq))
     return Reply(200 if has_data else 204, reply)
 
 
@@ -69,7 +70,7 @@ def _already_closed(plan: streams.AlreadyClosed) -> Reply:
 
 
 def _committed(change: parts.Commit) -> Reply:
-    return _acknowledged(change.append, has_data=True)
+    return _acknowledged(change.append, True)
 
 
 # -- Creating and deleting -----------------------------------------------------------------------

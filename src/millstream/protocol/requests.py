@@ -39,16 +39,6 @@ class AppendRequest(msgspec.Struct, frozen=True, gc=False):
     seq: bytes | None
 
 
-class AppendTerms(msgspec.Struct, frozen=True, gc=False):
-    """What the headers of a POST say."""
-
-    content_type: bytes
-    is_json: bool
-    closes: bool
-    stamp: Stamp | None
-    seq: bytes | None
-
-
 class CreateRequest(msgspec.Struct, frozen=True):
     """A PUT: the configuration of a stream, and its first content."""
 
@@ -91,34 +81,19 @@ class ListingRequest(msgspec.Struct, frozen=True, gc=False):
 
 def parse_append(fields: Headers, body: bytes) -> AppendRequest:
     """Read a POST."""
-    return with_body(parse_append_terms(fields), body)
-
-
-def parse_append_terms(fields: Headers) -> AppendTerms:
-    """Read the headers of a POST."""
     content_type = fields.get(headers.CONTENT_TYPE, b"")
-    return AppendTerms(
-        content_type,
-        kind_of(content_type) is Kind.JSON,
-        headers.is_true(fields.get(headers.STREAM_CLOSED)),
-        parse_stamp(fields),
-        fields.get(headers.STREAM_SEQ),
-    )
-
-
-def with_body(terms: AppendTerms, body: bytes) -> AppendRequest:
-    """Combine the headers and the body of a POST, and check the body (rule A3)."""
-    content_type = terms.content_type
+    closes = headers.STREAM_CLOSED in fields and headers.is_true(fields[headers.STREAM_CLOSED])
+    stamp = parse_stamp(fields)
     if body:
         if not content_type:
             raise MalformedError("MISSING_CONTENT_TYPE", "An append with a body needs a Content-Type.")
-        if terms.is_json:
+        if kind_of(content_type) is Kind.JSON:
             body = json_frames.frame(body)
             if not body:
                 raise MalformedError("EMPTY_APPEND", "An empty JSON array appends nothing.")
-    elif not terms.closes:
+    elif not closes:
         raise MalformedError("EMPTY_APPEND", "An append needs a body, or Stream-Closed: true to close.")
-    return AppendRequest(body, content_type, terms.closes, terms.stamp, terms.seq)
+    return AppendRequest(body, content_type, closes, stamp, fields.get(headers.STREAM_SEQ))
 
 
 def parse_create(fields: Headers, body: bytes) -> CreateRequest:
@@ -168,6 +143,8 @@ def _parse_fork_offset(text: bytes) -> int | None:
 def parse_read(query: Query) -> ReadRequest:
     """Read the parameters of a GET, or of a HEAD that asks what the GET would answer."""
     offset = query.one(b"offset")
+    if offset is not None and len(query) == 1:
+        return ReadRequest(parse_offset(offset))
     live = parse_live(query)
     until = query.one(b"until")
     limit = query.one(b"limit")

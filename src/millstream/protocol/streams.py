@@ -244,9 +244,9 @@ def plan_append(stream: Stream, request: AppendRequest, max_bytes: int = 0) -> A
         return TypeMismatch(stream.content_type, request.content_type)
     if stamp is not None:
         verdict = producers.judge(last, stamp)
-        if isinstance(verdict, Repeated):
-            return Duplicate(stream.tail, False, stamp.epoch, verdict.highest_seq)
         if not isinstance(verdict, producers.Accepted):
+            if isinstance(verdict, Repeated):
+                return Duplicate(stream.tail, False, stamp.epoch, verdict.highest_seq)
             return verdict
     if request.seq is not None and stream.last_seq is not None and request.seq <= stream.last_seq:
         return SeqRegressed(stream.last_seq, request.seq)
@@ -280,10 +280,9 @@ def renews_ttl(plan: object) -> bool:
 
 def apply_append(stream: Stream, change: Append, now_ms: int) -> None:
     """Apply an accepted append to a stream's state."""
-    grows = change.tail > stream.tail
+    if stream.retention.seconds is not None and change.tail > stream.tail:
+        stream.marks = retention.marked(stream.marks, stream.retention, change.tail, now_ms)
     stream.tail = change.tail
-    if grows and stream.retention.seconds is not None:
-        stream.marks = retention.marked(stream.marks, stream.retention, stream.tail, now_ms)
     stamp = change.stamp
     if stamp is not None:
         if stream.producers is None:
@@ -296,7 +295,8 @@ def apply_append(stream: Stream, change: Append, now_ms: int) -> None:
         stream.closed_by = stamp
         if stream.staged is not None:
             stream.staged.clear()  # nothing can be committed any more
-    stream.renew(now_ms)
+    if stream.lifetime.ttl_s is not None:
+        stream.renew(now_ms)
 
 
 # -- Creating ------------------------------------------------------------------------------------

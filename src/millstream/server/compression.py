@@ -8,6 +8,7 @@ Rules A11, G5.
 
 import zlib
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 
 import brotli
 import zstandard
@@ -34,6 +35,7 @@ _COMPRESSORS: dict[bytes, Callable[[bytes], bytes]] = {
 _INCOMPRESSIBLE = (b"image/", b"audio/", b"video/", b"application/zip", b"application/gzip")
 
 
+@lru_cache(maxsize=1024)
 def choose(accept_encoding: bytes, content_type: bytes) -> bytes | None:
     """Pick the coding that the client likes best, and among equals the one that we do."""
     if content_type.startswith(_INCOMPRESSIBLE):

@@ -18,7 +18,7 @@ from millstream.protocol.queries import Query
 from millstream.protocol.requests import parse_listing
 from millstream.server.access.auth import Auth, refuse
 from millstream.server.access.grants import Action, Grant
-from millstream.server.live.readers import Live
+from millstream.server.live.readers import LiveReaders
 from millstream.server.pages import Pages
 from millstream.server.request import Answer, Request
 from millstream.server.telemetry import metrics
@@ -34,7 +34,7 @@ class Control:
     """Handlers of the control APIs."""
 
     def __init__(
-        self, store: Store, live: Live, auth: Auth, metrics: Metrics, clock_ms: Callable[[], int]
+        self, store: Store, live: LiveReaders, auth: Auth, metrics: Metrics, clock_ms: Callable[[], int]
     ) -> None:
         self._store = store
         self._live = live

@@ -11,7 +11,7 @@ import ssl
 from collections.abc import Callable
 
 from millstream.server.access.auth import check_exposure, open_auth
-from millstream.server.http.connection import NativeServer
+from millstream.server.http.server import NativeServer
 from millstream.server.routes import Routes
 from millstream.server.settings import Settings, SettingsError
 from millstream.server.telemetry import logs

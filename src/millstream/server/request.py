@@ -1,41 +1,37 @@
 """A request as the routes see it, whichever server received it."""
 
+import msgspec
+
 from millstream.protocol import caching
 from millstream.protocol.http import Reply
-from millstream.server.access.grants import EVERYTHING
-from millstream.server.live.readers import EventFeed
+from millstream.server.access.grants import EVERYTHING, Grant
+from millstream.server.live.feeds import EventFeed
 from millstream.store.pending import Pending
 
 Answer = Reply | EventFeed | Pending[Reply | EventFeed]
-"""A reply, events that go on coming, or one of them that is still to come."""
+"""A reply, an event stream, or one of them that is not ready yet."""
 
 
-class Request:
-    """What a client sent."""
+class Request(msgspec.Struct, gc=False):
+    """What a client sent. Header names are in lower case."""
 
-    __slots__ = ("body", "client", "grant", "headers", "method", "mount", "path", "query", "scheme", "token")
-
-    def __init__(
-        self,
-        method: bytes,
-        path: bytes,
-        query: bytes,
-        headers: dict[bytes, bytes],
-        body: bytes,
-        scheme: bytes = b"http",
-        mount: str = "",
-        client: bytes = b"",
-    ) -> None:
-        self.method = method
-        self.path = path
-        self.query = query
-        self.headers = headers
-        self.body = body
-        self.scheme = scheme
-        self.mount = mount
-        self.client = client
-        self.grant = EVERYTHING
-        self.token = b""  # what proved the grant, once it is verified
+    method: bytes
+    path: bytes
+    query: bytes
+    headers: dict[bytes, bytes]
+    body: bytes
+    scheme: bytes = b"http"
+    mount: str = ""
+    client: bytes = b""
+    """The address of the client."""
+    keep_alive: bool = True
+    """Whether the client may send another request on this connection."""
+    takes_chunks: bool = True
+    """Whether the response may be chunked: HTTP/1.0 does not know that."""
+    grant: Grant = EVERYTHING
+    """What the client may do; set by `access.auth`."""
+    token: bytes = b""
+    """The token that proved the grant, once it is verified."""
 
     @property
     def cache_control(self) -> bytes:

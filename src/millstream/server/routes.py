@@ -46,7 +46,9 @@ from millstream.server.access.limits import Limits
 from millstream.server.anycable.reads import Reads as AnyCableReads
 from millstream.server.compression import MIN_BYTES
 from millstream.server.control import Control
-from millstream.server.live.readers import Caller, EventFeed, Live, LongPoll
+from millstream.server.live.feeds import EventFeed
+from millstream.server.live.long_polls import LongPoll
+from millstream.server.live.readers import Caller, LiveReaders
 from millstream.server.long_answers import LongBody
 from millstream.server.pages import at_root
 from millstream.server.part_routes import PartRoutes
@@ -77,13 +79,10 @@ _log = logging.getLogger("millstream")
 class Routes:
     """Everything that the server answers."""
 
-    is_watched = False
-    """Whether somebody is told of each request."""
-
     def __init__(self, store: Store, settings: Settings, auth: Auth, clock_ms: Callable[[], int]) -> None:
         self.store = store
         self._path = settings.path
-        self.live = Live(store, settings, clock_ms)
+        self.live = LiveReaders(store, settings, clock_ms)
         self.metrics = Metrics()
         self.metrics.watch("ds_poll_clients_num", "Long-polls that wait now.", lambda: len(self.live.polls))
         self.metrics.watch(
@@ -172,22 +171,29 @@ class Routes:
     # -- Streams ---------------------------------------------------------------------------------
 
     def _append(self, name: str, request: Request) -> Answer:
-        if (refusal := self.admission.refusal()) is not None:
+        refusal = self.admission.refusal()
+        if refusal is not None:
             return refusal
         try:
-            found = self._parts.post(name, request) if request.query else None
-            if found is not None and not isinstance(found, AppendRequest):
-                return found
+            if request.query:
+                found = self._parts.post(name, request)
+                if found is not None and not isinstance(found, AppendRequest):
+                    return found
+            else:
+                found = None
             body = self._body(request) if b"content-encoding" in request.headers else request.body
             append = found or parse_append(request.headers, body)
         except RequestError as error:
-            there = self.store.head(name, self._clock_ms())
-            return when(there, partial(problems.missing_or_malformed, error=error))
-        return self.append(name, append)
+            return self._refuse_append(name, error)
+        decision = self.store.append(name, append, self._clock_ms())
+        if isinstance(decision, streams.Append):  # the common case, without a detour
+            return self._appended(decision)
+        return when(decision, self._appended)
 
-    def append(self, name: str, append: AppendRequest) -> Answer:
-        """Append, close, or both."""
-        return when(self.store.append(name, append, self._clock_ms()), self._appended)
+    def _refuse_append(self, name: str, error: RequestError) -> Answer:
+        """Refuse a malformed append; a stream that does not exist is reported first (rule A2)."""
+        found = self.store.head(name, self._clock_ms())
+        return when(found, partial(problems.missing_or_malformed, error=error))
 
     def _appended(self, decision: Appended) -> Reply:
         if not isinstance(decision, streams.Append):
@@ -220,8 +226,8 @@ class Routes:
         url = request.path + b"?" + request.query
         cache = request.cache_control
         if cache is not caching.PUBLIC:
-            url = cache + url  # a path begins with a slash, so no request gets what is kept for another's
-        recent = self.live.answers.find(url)
+            url = cache + url  # a path begins with a slash, so these never collide with public ones
+        recent = self.live.responses.find(url)
         if recent is not None and b"if-none-match" not in request.headers:
             return recent
         read = parse_read(Query(request.query))
@@ -229,6 +235,8 @@ class Routes:
             return self._live_read(name, request, read)
         max_bytes, piece_bytes = self.settings.max_chunk_bytes, self.live.piece_bytes
         found = self.store.read(name, read, max_bytes, self._clock_ms(), held_bytes=piece_bytes)
+        if isinstance(found, Chunk):  # the common case, without a detour
+            return self._read_reply(name, request, read, url, found)
         return when(found, partial(self._read_reply, name, request, read, url))
 
     def _read_reply(self, name: str, request: Request, read: ReadRequest, url: bytes, found: Read) -> Answer:
@@ -241,7 +249,7 @@ class Routes:
         if len(reply.body) >= MIN_BYTES:
             return self._coded(request, reply)
         if reply.status == 200 and isinstance(found, Chunk) and not found.lifetime:
-            self.live.answers.keep(name, url, reply)
+            self.live.responses.keep(name, url, reply)
         return reply
 
     def _long_reply(self, name: str, request: Request, read: ReadRequest, found: Chunk) -> Reply:
@@ -394,12 +402,13 @@ def _head_reply(found: Head) -> Reply:
 
 def _choose_coding(request: Request, reply: Reply) -> tuple[bytes | None, list[Header]]:
     """Choose how a reply is compressed, and give the headers that it has then."""
-    fields = dict(reply.headers)
     accepted = request.headers.get(b"accept-encoding", b"")
+    if not accepted:
+        return None, [*reply.headers, _VARY]
+    fields = dict(reply.headers)
     coding = compression.choose(accepted, fields.get(headers.CONTENT_TYPE, b""))
-    fields[b"vary"] = b"accept-encoding"
     if coding is not None:
         fields[b"content-encoding"] = coding
         if b"etag" in fields:
             fields[b"etag"] = caching.encoded_tag(fields[b"etag"], coding)
-    return coding, [*fields.items()]
+    return coding, [*fields.items(), _VARY]

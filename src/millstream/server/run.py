@@ -7,7 +7,6 @@ import signal
 import ssl
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
-from functools import partial
 from pathlib import Path
 
 import uvloop
@@ -15,8 +14,8 @@ import uvloop
 from millstream.protocol.retention import Retention
 from millstream.server.access.auth import check_exposure, open_auth
 from millstream.server.allocator import keep_freed_memory
-from millstream.server.http.connection import Connection, NativeServer
-from millstream.server.http.shortcuts import find_shortcut
+from millstream.server.http.connection import Connection
+from millstream.server.http.server import NativeServer
 from millstream.server.reloading import Reloader, load_tls
 from millstream.server.routes import Routes
 from millstream.server.settings import Settings, SettingsError
@@ -131,7 +130,7 @@ async def _serve(settings: Settings, announce: Callable[[str], None], load: Call
     async with running_routes(settings, store) as routes:
         tls = load_tls(settings)
         scheme = "https" if tls is not None else "http"
-        native = NativeServer(routes, scheme=scheme.encode(), find_shortcut=partial(find_shortcut, routes))
+        native = NativeServer(routes, scheme=scheme.encode())
         admin = NativeServer(AdminRoutes(routes), scheme=b"http")
         listener = await _listen(settings.host, settings.port, native, tls)
         if settings.admin_port:

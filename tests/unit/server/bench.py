@@ -7,8 +7,8 @@ from typing import Any
 from millstream.protocol.http import Reply
 from millstream.protocol.sse import Event, Parser
 from millstream.server.access.auth import open_auth
+from millstream.server.live.feeds import EventFeed
 from millstream.server.live.frames import Frame
-from millstream.server.live.readers import EventFeed
 from millstream.server.request import Answer, Request
 from millstream.server.routes import Routes
 from millstream.server.settings import Settings
@@ -78,6 +78,13 @@ class Bench:
         sink = Sink()
         feed.start(sink)
         return sink
+
+
+def bench_with_stream(**settings: Any) -> Bench:
+    """Make a bench with an empty stream of text at `/s`."""
+    bench = Bench(**settings)
+    assert bench.reply("PUT", "/s", content_type="text/plain").status == 201
+    return bench
 
 
 async def turn() -> None:

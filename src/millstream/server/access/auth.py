@@ -22,7 +22,7 @@ from millstream.protocol.http import Reply
 from millstream.server.access.grants import Action, Grant
 from millstream.server.access.tokens import Key, Keyring, jwks_keys, pem_key, secret_key
 from millstream.server.anycable.authorization import Readers
-from millstream.server.live.readers import EventFeed
+from millstream.server.live.feeds import EventFeed
 from millstream.server.request import Request
 from millstream.server.settings import Settings, SettingsError
 

@@ -28,8 +28,10 @@ from millstream.protocol.requests import LiveMode, ReadRequest, parse_live
 from millstream.protocol.sse import CONTROL_OFFSET, control_event
 from millstream.protocol.streams import NotFound, SoftDeleted, Stream
 from millstream.server.anycable.offsets import NO_STREAM, Offset, format_offset, parse_offset
+from millstream.server.live.feeds import EventFeed, Sink
 from millstream.server.live.frames import Frame
-from millstream.server.live.readers import Caller, EventFeed, Live, LongPoll, Sink
+from millstream.server.live.long_polls import LongPoll
+from millstream.server.live.readers import Caller, LiveReaders
 from millstream.server.request import Answer, Request
 from millstream.server.telemetry.metrics import Metrics
 from millstream.store.base import Head, Read
@@ -44,7 +46,9 @@ _NOT_YET: Final = Chunk(NO_STREAM, b"application/json", Kind.JSON, FOREVER, 0, 0
 class Reads:
     """Answers the reads of AnyCable's clients."""
 
-    def __init__(self, live: Live, metrics: Metrics, coded: Callable[[Request, Reply], Answer]) -> None:
+    def __init__(
+        self, live: LiveReaders, metrics: Metrics, coded: Callable[[Request, Reply], Answer]
+    ) -> None:
         self._live = live
         self._metrics = metrics
         self._coded = coded
@@ -133,7 +137,9 @@ class Feed(EventFeed):
 
     __slots__ = ()
 
-    def __init__(self, live: Live, name: str, request: ReadRequest, chunk: Chunk, caller: Caller) -> None:
+    def __init__(
+        self, live: LiveReaders, name: str, request: ReadRequest, chunk: Chunk, caller: Caller
+    ) -> None:
         super().__init__(live, name, request, chunk, caller)
         fields = dict(self.head.headers) | {b"cache-control": _EVENT_STREAM}
         self.head = Reply(200, [*fields.items(), _VERSION])

@@ -19,8 +19,8 @@ from urllib.parse import quote, unquote_to_bytes
 
 from millstream.protocol import problems
 from millstream.protocol.http import Header, Reply
+from millstream.server.live.feeds import EventFeed
 from millstream.server.live.frames import Frame
-from millstream.server.live.readers import EventFeed
 from millstream.server.request import Request
 from millstream.server.routes import Routes
 from millstream.server.run import open_store, running_routes

@@ -1,6 +1,6 @@
 """The native server: HTTP/1.1 connections on uvloop and llhttp, nothing in between.
 
-A connection is a small machine. Its incoming side makes requests of bytes; a whole request goes to
+A connection is a small machine. Its parser side makes requests of bytes; a whole request goes to
 the routes; its answer is written at once, or when it is there:
 
         READING --whole request--> ANSWERING --reply written--> READING
@@ -14,125 +14,26 @@ A client that does not read its answers is not read from either.
 """
 
 import asyncio
-import time
-from collections import Counter
-from collections.abc import Callable, Iterator
-from typing import Any, Protocol, cast
+from collections.abc import Iterator
+from typing import Any, cast
 
 from millstream.protocol import problems
 from millstream.protocol.http import Body, Reply
-from millstream.server.access.cors import Cors
-from millstream.server.http.heads import END, Head, Heads, Shortcut
 from millstream.server.http.local_peers import send_unpaced_if_local
-from millstream.server.http.parser import Incoming
+from millstream.server.http.parser import RequestParser
 from millstream.server.http.sendfile import file_sender
-from millstream.server.http.wire import (
-    CONTINUE,
-    LAST_CHUNK,
-    date_line,
-    encode_head,
-    encode_headers,
-    encode_stream_head,
-)
+from millstream.server.http.server import NativeServer
+from millstream.server.http.wire import CONTINUE, LAST_CHUNK, encode_head, encode_stream_head
+from millstream.server.live.feeds import EventFeed
 from millstream.server.live.frames import Frame
-from millstream.server.live.readers import EventFeed
 from millstream.server.long_answers import LongBody, StreamLostError
-from millstream.server.request import Answer, Request
-from millstream.server.settings import Settings
-from millstream.server.telemetry.metrics import Metrics
+from millstream.server.request import Request
 from millstream.store.pending import Pending
 
 _WRITE_BUFFER_BYTES = 256 * 1024
 _JOIN_BYTES = 16 * 1024  # below this, one write of a copy is cheaper than two writes
 _LINGER_S = 2.0
 _LINGER_BYTES = 4 * 2**20
-
-
-class Routing(Protocol):
-    """Who answers the requests."""
-
-    cors: Cors
-    metrics: Metrics
-
-    @property
-    def settings(self) -> Settings:
-        """How the server runs."""
-        ...
-
-    def handle(self, request: Request) -> Answer:
-        """Answer a request."""
-        ...
-
-    def refused(self, client: bytes, reply: Reply) -> None:
-        """Take note of an answer to what never became a whole request."""
-        ...
-
-
-class NativeServer:
-    """What all connections of a server share."""
-
-    def __init__(
-        self,
-        routes: Routing,
-        *,
-        scheme: bytes,
-        find_shortcut: Callable[[Head], Shortcut | None] = lambda _head: None,
-    ) -> None:
-        self.routes = routes
-        self.settings = routes.settings
-        self.scheme = scheme
-        self.heads = Heads(find_shortcut)
-        self.connections: set[Connection] = set()
-        self._by_address: Counter[bytes] = Counter()
-        self.draining = False
-        self.now_s = 0.0  # good to a second, which is good enough for timeouts
-        self._common: dict[bytes | None, bytes] = {}
-
-    def adopt(self, settings: Settings) -> None:
-        """Go on with other settings."""
-        self.settings = settings
-        self.heads.clear()
-
-    def admit(self, connection: "Connection", address: bytes) -> Reply | None:
-        """Take in a connection; or say why it is one too many."""
-        settings = self.settings
-        refusal = None
-        if len(self.connections) >= settings.max_connections:
-            refusal = problems.SERVER_FULL
-        elif 0 < settings.max_connections_per_address <= self._by_address[address]:
-            refusal = problems.too_many_connections(settings.max_connections_per_address)
-        self.connections.add(connection)
-        self._by_address[address] += 1
-        return refusal
-
-    def dismiss(self, connection: "Connection", address: bytes) -> None:
-        """Let go of a connection that has ended."""
-        self.connections.discard(connection)
-        self._by_address[address] -= 1
-        if not self._by_address[address]:
-            del self._by_address[address]
-
-    def common_headers(self, headers: dict[bytes, bytes]) -> bytes:
-        """Give the encoded headers that every answer to this request has."""
-        key = self.routes.cors.key(headers[b"origin"]) if b"origin" in headers else None
-        common = self._common.get(key)
-        if common is None:
-            fields = encode_headers(self.routes.cors.common_headers(key))
-            common = self._common[key] = fields + date_line(time.time())
-        return common
-
-    def tick(self, now_s: float) -> None:
-        """Move the clock and end connections that have been waited for too long; about once a second."""
-        self.now_s = now_s
-        self._common.clear()  # it holds the date
-        for connection in list(self.connections):
-            connection.tick(now_s)
-
-    def drain(self) -> None:
-        """End connections as soon as they have nothing left to answer."""
-        self.draining = True
-        for connection in list(self.connections):
-            connection.drain()
 
 
 class Connection(asyncio.Protocol):
@@ -145,10 +46,10 @@ class Connection(asyncio.Protocol):
         "_closing",
         "_deadline_s",
         "_feed",
-        "_incoming",
         "_keep_alive",
         "_lingered",
         "_loop",
+        "_parser",
         "_pieces",
         "_server",
         "_transport",
@@ -159,12 +60,12 @@ class Connection(asyncio.Protocol):
 
     _transport: asyncio.Transport
     _address: bytes
+    _parser: RequestParser
 
     def __init__(self, server: NativeServer, loop: asyncio.AbstractEventLoop) -> None:
         self._server = server
         self._loop = loop
-        self._incoming = Incoming(server.settings, server.heads)
-        self._answering: Head | None = None
+        self._answering: Request | None = None
         self._waiting: Pending[Any] | None = None
         self._feed: EventFeed | None = None
         self._pieces: Iterator[bytes] | None = None
@@ -185,6 +86,7 @@ class Connection(asyncio.Protocol):
         send_unpaced_if_local(transport)
         self._wait_at_most(self._server.settings.header_timeout_s)
         self._address = str((transport.get_extra_info("peername") or ("",))[0]).encode()
+        self._parser = RequestParser(self._server.settings, self._server.scheme, self._address)
         refusal = self._server.admit(self, self._address)
         if refusal is not None:
             self._refuse(refusal)
@@ -205,33 +107,32 @@ class Connection(asyncio.Protocol):
             if self._lingered > _LINGER_BYTES:
                 self._transport.abort()
             return
-        incoming = self._incoming
-        if incoming.between and self._answering is None and not incoming.whole and self.writable:
-            end = data.find(END) + len(END)
-            head = self._server.heads.find(data[:end])
-            if head is not None and len(data) - end == head.length:
-                self._answer(head, data[end:])
+        if self._answering is None and self.writable and not self._parser.requests:
+            request = self._parser.parse_whole(data)
+            if request is not None:
+                self._answer(request)
                 return
         self._feed_parser(data)
 
     def _feed_parser(self, data: bytes) -> None:
-        incoming = self._incoming
-        queued, body_bytes = len(incoming.whole), incoming.body_bytes
-        was_between, was_in_body = incoming.between, incoming.in_body
-        incoming.feed(data)
-        is_new = was_between or len(incoming.whole) > queued
+        parser = self._parser
+        was_idle, was_in_body = parser.is_idle, parser.in_body
+        queued, body_bytes = len(parser.requests), parser.body_bytes
+        parser.feed(data)
+        is_new = was_idle or len(parser.requests) > queued
         if self._answering is None:
             self._answer_next()
-        if incoming.crowded:
-            self._transport.pause_reading()
-        if self._answering is not None or incoming.whole:
-            return
-        if incoming.refusal is not None:
-            self._refuse(incoming.refusal)
-        elif incoming.in_body:
-            if is_new or incoming.body_bytes != body_bytes or not was_in_body:
+        if parser.requests:
+            if parser.is_full:
+                self._transport.pause_reading()
+        elif self._answering is not None:
+            pass  # `_done` sets the next timeout
+        elif parser.refusal is not None:
+            self._refuse(parser.refusal)
+        elif parser.in_body:
+            if is_new or parser.body_bytes != body_bytes or not was_in_body:
                 self._await_body()
-        elif is_new and not incoming.between:
+        elif is_new and not parser.is_idle:
             self._wait_at_most(self._server.settings.header_timeout_s)
 
     def eof_received(self) -> bool:
@@ -251,7 +152,7 @@ class Connection(asyncio.Protocol):
     def resume_writing(self) -> None:
         """Go on: the client has caught up."""
         self.writable = True
-        if not self._incoming.crowded:
+        if not self._parser.is_full:
             self._transport.resume_reading()
         if self._feed is not None:
             self._feed.pump()
@@ -262,18 +163,13 @@ class Connection(asyncio.Protocol):
 
     # -- Answering -------------------------------------------------------------------------------
 
-    def _answer(self, head: Head, body: bytes) -> None:
+    def _answer(self, request: Request) -> None:
         server = self._server
-        self._answering = head
-        self._keep_alive = self._keep_alive and head.keep_alive and not server.draining
+        if server.draining or not request.keep_alive:
+            self._keep_alive = False
+        self._answering = request
         self._deadline_s = 0.0
-        answer = head.shortcut(body) if head.shortcut is not None else None
-        if answer is None:
-            answer = server.routes.handle(
-                Request(
-                    head.method, head.path, head.query, head.headers, body, server.scheme, "", self._address
-                )
-            )
+        answer = server.routes.handle(request)
         if isinstance(answer, Reply):
             self._reply(answer)
         elif isinstance(answer, Pending):
@@ -293,10 +189,12 @@ class Connection(asyncio.Protocol):
         request = self._answering
         if request is None or self._closing:
             return
+        server = self._server
         if reply.status >= 400:
-            self._server.routes.metrics.count(reply.status)
+            server.routes.metrics.count(reply.status)
         has_body = request.method != b"HEAD"
-        common = self._server.common_headers(request.headers)
+        origin = request.headers.get(b"origin")
+        common = server.common if origin is None else server.common_headers(origin)
         head = encode_head(reply, common, has_body=has_body, keep_alive=self._keep_alive)
         body = reply.body if has_body else b""
         if not isinstance(body, bytes):
@@ -342,32 +240,37 @@ class Connection(asyncio.Protocol):
             self._loop.call_soon(self._send_piece)
 
     def _done(self) -> None:
+        """Go on after a response: with the next request, or waiting for it."""
         self._answering = None
-        incoming, settings = self._incoming, self._server.settings
+        parser, settings = self._parser, self._server.settings
+        timeout_s = settings.idle_timeout_s
         if not self._keep_alive:
             self._close()
-        elif incoming.whole:
-            self._wait_at_most(settings.idle_timeout_s)  # for the client to take this answer first
+            return
+        if parser.requests:  # the client takes this response first
             self._loop.call_soon(self._answer_next)
-        elif incoming.refusal is not None:
-            self._refuse(incoming.refusal)
-        elif incoming.in_body:
+        elif parser.refusal is not None:
+            self._refuse(parser.refusal)
+            return
+        elif parser.in_body:
             self._await_body()
-        else:
-            self._wait_at_most(settings.idle_timeout_s if incoming.between else settings.header_timeout_s)
+            return
+        elif not parser.is_idle:
+            timeout_s = settings.header_timeout_s
+        self._deadline_s = self._server.now_s + timeout_s
 
     def _answer_next(self) -> None:
-        incoming = self._incoming
-        if incoming.whole and self._answering is None and self.writable and not self._closing:
-            was_crowded = incoming.crowded
-            head, body = incoming.take()
-            if was_crowded and not incoming.crowded:
+        parser = self._parser
+        if parser.requests and self._answering is None and self.writable and not self._closing:
+            was_full = parser.is_full
+            request = parser.take()
+            if was_full and not parser.is_full:
                 self._transport.resume_reading()
-            self._answer(head, body)
+            self._answer(request)
 
     def _await_body(self) -> None:
         self._wait_at_most(self._server.settings.body_timeout_s)
-        if self._incoming.claim_continue():
+        if self._parser.claim_continue():
             self._transport.write(CONTINUE)
 
     # -- Feeding events --------------------------------------------------------------------------
@@ -377,7 +280,7 @@ class Connection(asyncio.Protocol):
         if request is None or self._closing:
             return
         self._chunked = request.takes_chunks
-        common = self._server.common_headers(request.headers)
+        common = self._server.common_headers(request.headers.get(b"origin"))
         self._transport.write(encode_stream_head(feed.head, common, chunked=self._chunked))
         self._feed = feed
         feed.start(self)
@@ -406,7 +309,7 @@ class Connection(asyncio.Protocol):
             return
         if self._closing:
             self._drop()
-        elif self._answering is None and not self._incoming.between:
+        elif self._answering is None and not self._parser.is_idle:
             self._refuse(problems.REQUEST_TIMEOUT)
         elif (unsent := self._transport.get_write_buffer_size()) != self._unsent:
             self._unsent = unsent  # the client is still taking its answer
@@ -423,13 +326,13 @@ class Connection(asyncio.Protocol):
     def drain(self) -> None:
         """End when what was begun is answered; at once if nothing was."""
         self._keep_alive = False
-        if self._answering is None and not self._incoming.whole and self._incoming.between:
+        if self._answering is None and not self._parser.requests and self._parser.is_idle:
             self._close()
 
     def _refuse(self, reply: Reply) -> None:
         """Answer a request that is not read to its end, and close."""
         self._server.routes.refused(self._address, reply)
-        common = self._server.common_headers(self._incoming.headers)
+        common = self._server.common_headers(self._parser.headers.get(b"origin"))
         assert isinstance(reply.body, bytes)  # a refusal is short
         self._transport.write(encode_head(reply, common, has_body=True, keep_alive=False) + reply.body)
         self._close(lingers=True)
@@ -440,7 +343,7 @@ class Connection(asyncio.Protocol):
             return
         self._closing = True
         self._wait_at_most(_LINGER_S)
-        if self._transport.can_write_eof() and (lingers or not self._incoming.between):
+        if self._transport.can_write_eof() and (lingers or not self._parser.is_idle):
             self._transport.write_eof()
         else:
             self._transport.close()

@@ -1,64 +1,84 @@
-"""The head of a request, and heads that came before.
+"""Request heads that arrived whole, parsed in one pass.
 
-A client that stays connected sends the same head again and again, to the byte. Such a head is parsed
-twice, then it is known: finding it costs a look into a table instead of a run of the parser. What is
-known is what the parser said of exactly these bytes, so nothing is understood differently.
+Nearly every head is plain: it fits into one segment and has no header that changes how the connection
+is read. Such a head is split once and cut at its colons, and a few calls that loop in C check its
+syntax. `parse_head` never refuses anything. It returns None for whatever is not plain, and llhttp decides:
+
+        transfer-encoding, upgrade, expect      they change how the body is read
+        connection, other than keep-alive       so does what they announce
+        HTTP/1.0, other methods and targets     rare
+        a repeated name                         to be joined, or refused
+        control characters, a bare CR or LF,    malformed
+        folded lines, no Host, odd lengths
+
+So a head is plain only if llhttp would read it the same way. `tests/unit/server/http` holds one against
+the other.
 """
 
-from collections.abc import Callable
+import re
 from typing import Final
 
-import msgspec
-
-from millstream.server.request import Answer
-
-Shortcut = Callable[[bytes], Answer | None]
-"""Answers a request by its body, or leaves it to the ordinary way."""
+from millstream.server.request import Request
 
 END: Final = b"\r\n\r\n"
 
-_KEPT = 1024
-_SEEN_ONCE = 8192
-_MAX_BYTES = 2048
+_REQUEST_LINE = re.compile(
+    rb"""(GET|HEAD|POST|PUT|DELETE|OPTIONS) [ ] (/[!"$->@-~]*+) \??+ ([!"$-~]*+) [ ] HTTP/1\.1""", re.VERBOSE
+)
+"""Method, path and query. A target is visible ASCII; one with a fragment is odd."""
+
+_TOKEN = b"!#$%&'*+-.^_`|~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+_TEXT = b"\t" + bytes(range(0x20, 0x7F)) + bytes(range(0x80, 0x100))
+_MAX_LENGTH_DIGITS = 15
+_COMMA = ord(",")  # to look for a number is several times quicker than to look for bytes
+
+_UNUSUAL = frozenset([b"transfer-encoding", b"upgrade", b"expect", b"proxy-connection", b"te", b"trailer"])
+
+_COMMON_NAMES = """
+    accept accept-encoding accept-language authorization cache-control content-encoding content-length
+    content-type cookie dnt forwarded host if-none-match last-event-id origin pragma priority producer-epoch
+    producer-id producer-seq referer sec-fetch-dest sec-fetch-mode sec-fetch-site stream-closed stream-seq
+    stream-ttl traceparent tracestate user-agent x-forwarded-for x-forwarded-host x-forwarded-proto
+    x-real-ip x-request-id
+"""
+_NAMES = {
+    spelling: name for name in map(str.encode, _COMMON_NAMES.split()) for spelling in (name, name.title())
+}
+"""Lower-case names by the two spellings that clients use: to look one up is quicker than to check it."""
 
 
-class Head(msgspec.Struct, frozen=True):
-    """A request up to its body."""
+def parse_head(head: bytes, scheme: bytes, client: bytes) -> tuple[Request, int] | None:
+    """Make a request, without its body, of a plain head, and tell the body's length.
 
-    method: bytes
-    path: bytes
-    query: bytes
-    headers: dict[bytes, bytes]
-    keep_alive: bool
-    takes_chunks: bool
-    length: int
-    """Of the body, as far as the head tells it."""
-    shortcut: Shortcut | None = None
+    The head comes without the blank line that ends it.
+    """
+    lines = head.split(b"\r\n")
+    request_line = _REQUEST_LINE.fullmatch(lines[0])
+    # Without text, a CR and an LF for each line end are left; anything more is a control character.
+    if request_line is None or len(head.translate(None, _TEXT)) != 2 * len(lines) - 2:
+        return None
+    headers: dict[bytes, bytes] = {}
+    known_name = _NAMES.get
+    for line in lines[1:]:
+        name, colon, value = line.partition(b":")
+        lower = known_name(name)
+        value = value.strip()
+        if lower is None or not colon:
+            lower = name.lower()
+            if not colon or not _is_plain(name, lower, value):
+                return None
+        headers[lower] = value
+    if len(headers) != len(lines) - 1 or _COMMA in headers.get(b"host", b","):
+        return None
+    length = headers.get(b"content-length", b"0")
+    if not length.isdigit() or len(length) > _MAX_LENGTH_DIGITS:
+        return None
+    method, path, query = request_line.groups()
+    return Request(method, path, query, headers, b"", scheme, "", client), int(length)
 
 
-class Heads:
-    """Recent heads by their bytes."""
-
-    def __init__(self, find_shortcut: Callable[[Head], Shortcut | None]) -> None:
-        self._find_shortcut = find_shortcut
-        self._known: dict[bytes, Head] = {}
-        self._seen_once: set[int] = set()
-        self.find = self._known.get
-
-    def learn(self, raw: bytes, head: Head) -> None:
-        """Keep a head when it comes for the second time: most that differ at all come once."""
-        if len(raw) > _MAX_BYTES:
-            return
-        key = hash(raw)
-        if key not in self._seen_once:
-            if len(self._seen_once) >= _SEEN_ONCE:
-                self._seen_once.clear()
-            self._seen_once.add(key)
-            return
-        if len(self._known) >= _KEPT:
-            self._known.clear()
-        self._known[raw] = msgspec.structs.replace(head, shortcut=self._find_shortcut(head))
-
-    def clear(self) -> None:
-        """Forget all of them: they may mean something else from now on."""
-        self._known.clear()
+def _is_plain(name: bytes, lower: bytes, value: bytes) -> bool:
+    """Check a header whose name is not in the table."""
+    if not name or name.translate(None, _TOKEN) or lower in _UNUSUAL:
+        return False
+    return lower != b"connection" or value.lower() == b"keep-alive"

@@ -1,1 +1,1 @@
-"""Live reads: who waits for a stream, how they are woken, and the responses they share."""
+"""Live reads: event feeds and long-polls, how they are woken, and the responses they share."""

@@ -1,8 +1,8 @@
-"""Event frames: what a live reader at a position is sent next, encoded once for all who are there.
+"""Event frames: what a live reader at a position is sent next, encoded once for all readers there.
 
 A thousand readers of a stream are usually at the same position with the same cursor. The first one
-to be woken has the frame made; the others get the same bytes. Frames of a stream are forgotten when
-it changes, and when nobody watches it any more.
+that is woken makes the frame; the others get the same bytes. Frames of a stream are dropped when it
+changes, and when it has no readers any more.
 
 Rules L4, L5, L7.
 """
@@ -23,7 +23,7 @@ _BYTES_KEPT_PER_STREAM = 512 * 1024
 
 
 class Frame:
-    """Events ready to be written, and where they leave the reader."""
+    """Encoded events, and the position after them."""
 
     def __init__(
         self, stream_id: int, events: bytes, end: int, *, has_data: bool, more: bool, last: bool
@@ -37,7 +37,7 @@ class Frame:
 
     @cached_property
     def as_chunk(self) -> bytes:
-        """The events framed for HTTP/1.1's chunked transfer, also once for all readers."""
+        """The events as a chunk of HTTP/1.1, also made once for all readers."""
         return b"%x\r\n%b\r\n" % (len(self.events), self.events)
 
 
@@ -53,14 +53,14 @@ def make_frame(chunk: Chunk, cursor: int) -> Frame:
 
 
 class Frames:
-    """The frames that readers are likely to ask for again."""
+    """Recent frames by stream."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._kept: dict[str, dict[tuple[int, int], Frame]] = {}
 
     def next(self, name: str, position: int, cursor: int, now_ms: int) -> Eventually[Frame | None]:
-        """Give the frame that follows a position; None when the stream is gone."""
+        """Return the frame that follows a position; None when the stream is gone."""
         frames = self._kept.setdefault(name, {})
         known = frames.get((position, cursor))
         if known is not None:
@@ -74,11 +74,11 @@ class Frames:
             size = sum(len(kept.events) for kept in frames.values()) + len(frame.events)
             if len(frames) >= _FRAMES_KEPT_PER_STREAM or size > _BYTES_KEPT_PER_STREAM:
                 frames.clear()
-            frames[position, cursor] = frame  # if they were forgotten meanwhile, nobody looks here again
+            frames[position, cursor] = frame  # if they were dropped meanwhile, this dict is no longer used
             return frame
 
         return when(self._store.read(name, ReadRequest(offset=position), MAX_EVENT_BYTES, now_ms), keep)
 
     def forget(self, name: str) -> None:
-        """Drop a stream's frames: it has changed, or nobody watches it."""
+        """Drop the frames of a stream: it has changed, or has no readers."""
         self._kept.pop(name, None)

@@ -1,7 +1,7 @@
-"""The hub: who waits for which stream, and how they are woken.
+"""The hub: which readers wait for which stream, and how they are woken.
 
-Readers are kept per stream, so that an append costs what its own readers cost. Changes of one turn
-of the event loop are told once: a burst of appends wakes each reader once.
+Readers are kept by stream, so that an append costs only what its own readers cost. All changes of one
+turn of the event loop wake a reader once.
 """
 
 import asyncio
@@ -9,10 +9,10 @@ from typing import Protocol
 
 
 class Reader(Protocol):
-    """Somebody who waits for a stream to change."""
+    """A reader that waits for a stream to change."""
 
     def wake(self) -> None:
-        """Look again: the stream has changed."""
+        """Read again: the stream has changed."""
         ...
 
 
@@ -36,11 +36,11 @@ class Hub:
                 del self._readers[name]
 
     def is_watched(self, name: str) -> bool:
-        """Tell whether anybody waits for a stream."""
+        """Tell whether any reader waits for a stream."""
         return name in self._readers
 
     def changed(self, name: str) -> None:
-        """Take note that a stream has changed; its readers are woken at the end of this turn."""
+        """Wake the readers of a stream at the end of this turn: it has changed."""
         if name in self._readers:
             if not self._changed:
                 asyncio.get_running_loop().call_soon(self._wake_all)

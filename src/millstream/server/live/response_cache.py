@@ -1,8 +1,8 @@
-"""Recent answers: what many readers ask for at once is worked out once.
+"""Recent responses, shared by readers that ask for the same.
 
-Readers that follow a stream ask for the same few small ranges. The answer to such a request stays the
-same until the stream changes, so it is kept until then. Answers that depend on more than the URL are
-not kept: those that renew a lifetime, and those large enough to be compressed.
+Readers that follow a stream ask for the same few small ranges. The response stays the same until the
+stream changes, so it is kept until then. Responses that depend on more than the URL are not kept:
+those that renew a lifetime, and those large enough to be compressed.
 """
 
 from millstream.protocol.http import Reply
@@ -11,8 +11,8 @@ _KEPT_STREAMS = 4096
 _KEPT_PER_STREAM = 32
 
 
-class Answers:
-    """Answers by URL, forgotten when their stream changes."""
+class ResponseCache:
+    """Responses by URL, dropped when their stream changes."""
 
     def __init__(self) -> None:
         self._by_url: dict[bytes, Reply] = {}
@@ -20,7 +20,7 @@ class Answers:
         self.find = self._by_url.get
 
     def keep(self, name: str, url: bytes, reply: Reply) -> None:
-        """Keep the answer to a request until the stream changes."""
+        """Keep the response to a request until the stream changes."""
         if len(self._urls) >= _KEPT_STREAMS:
             self._by_url.clear()
             self._urls.clear()
@@ -30,6 +30,6 @@ class Answers:
             self._by_url[url] = reply
 
     def forget(self, name: str) -> None:
-        """Drop what was kept of a stream: it has changed."""
+        """Drop the responses of a stream: it has changed."""
         for url in self._urls.pop(name, ()):
             self._by_url.pop(url, None)

@@ -16,7 +16,7 @@ from urllib.parse import parse_qsl, unquote_to_bytes
 
 from millstream.protocol.http import Reply
 from millstream.server.access.auth import Auth
-from millstream.server.live.readers import EventFeed
+from millstream.server.live.feeds import EventFeed
 from millstream.server.request import Answer, Request
 from millstream.server.routes import Routes
 from millstream.server.settings import Settings
@@ -41,8 +41,6 @@ _access = logging.getLogger("millstream.access")
 
 class ObservedRoutes(Routes):
     """Routes that call observers."""
-
-    is_watched = True
 
     def __init__(
         self,

@@ -1,0 +1,174 @@
+"""What one request costs the server's Python, without a network: bytes go into `Connection.data_received`.
+
+        python -m bench.in_process
+        python -m bench.in_process --against ../before/src
+
+Every request is a segment of its own and is answered from memory, into a transport that drops what it is
+given. So this measures parsing, routing, deciding and encoding, and nothing else. `--against` measures a
+second source tree in the same run: each tree has its own process, and rounds alternate, so that both meet
+the same noise. Compare ratios; the microseconds are those of one machine.
+"""
+
+import argparse
+import asyncio
+import importlib
+import itertools
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import uvloop
+
+_ROUNDS = 100
+_REQUESTS = 200  # of each case in a round, in one turn of the event loop
+_HEADERS = b"Host: localhost:4437\r\nUser-Agent: bench/1\r\nAccept: */*\r\n"
+_TEXT = b"Content-Type: text/plain\r\n"
+_BODY = b"x" * 200
+
+_OURS = Path(__file__).resolve().parent.parent / "src"
+
+
+class Client:
+    """A transport whose client takes everything; it counts answers by how they begin."""
+
+    def __init__(self, status: bytes) -> None:
+        self._begins = b"HTTP/1.1 " + status
+        self.answers = 0
+
+    def write(self, data: bytes) -> None:
+        assert data.startswith(self._begins), data
+        self.answers += 1
+
+    def get_extra_info(self, name: str) -> tuple[str, int] | None:
+        return ("192.0.2.1", 1) if name == "peername" else None
+
+    def set_write_buffer_limits(self, high: int) -> None: ...
+
+
+def _post(headers: bytes, body: bytes) -> bytes:
+    length = b"Content-Length: %d\r\n\r\n" % len(body)
+    return b"POST /chat/1 HTTP/1.1\r\n" + _HEADERS + _TEXT + headers + length + body
+
+
+def _get(path: bytes, headers: bytes = b"", method: bytes = b"GET") -> bytes:
+    return method + b" " + path + b" HTTP/1.1\r\n" + _HEADERS + headers + b"\r\n"
+
+
+def _varied(n: int) -> bytes:
+    return b"X-Varies: %032x\r\n" % (n * 0x9E3779B97F4A7C15)
+
+
+def _stamped(n: int) -> bytes:
+    return b"Producer-Id: writer-7\r\nProducer-Epoch: 3\r\nProducer-Seq: %d\r\n" % n
+
+
+_CASES: dict[str, tuple[bytes, Callable[[int], bytes]]] = {
+    "append, identical": (b"204", lambda _n: _post(b"", _BODY[:100])),
+    "append, header and length vary": (b"204", lambda n: _post(_varied(n), _BODY[: 50 + n % 100])),
+    "append, producer's stamp": (b"200", lambda n: _post(_stamped(n), _BODY[: 50 + n % 100])),
+    "GET 1 KB, identical": (b"200", lambda _n: _get(b"/read/1024?offset=-1")),
+    "GET 1 KB, header varies": (b"200", lambda n: _get(b"/read/1024?offset=-1", _varied(n))),
+    "GET 100 B, identical": (b"200", lambda _n: _get(b"/read/100?offset=-1")),
+    "GET 100 B, header varies": (b"200", lambda n: _get(b"/read/100?offset=-1", _varied(n))),
+    "HEAD, header varies": (b"200", lambda n: _get(b"/read/100", _varied(n), b"HEAD")),
+}
+
+
+async def _work() -> None:
+    """Measure a round for each line of input, and write its microseconds by case."""
+    # Looked up by name: another tree may have these in other modules, and remember heads that came before.
+    run: Any = importlib.import_module("millstream.server.run")
+    settings = importlib.import_module("millstream.server.settings").Settings(store="memory")
+    loop = asyncio.get_running_loop()
+    async with run.running_routes(settings, run.open_store(settings)) as routes:
+        options = (
+            {"find_shortcut": partial(run.find_shortcut, routes)} if hasattr(run, "find_shortcut") else {}
+        )
+        server = run.NativeServer(routes, scheme=b"http", **options)
+
+        def send(status: bytes, segments: list[bytes]) -> float:
+            client = Client(status)
+            connection = run.Connection(server, loop)
+            connection.connection_made(client)
+            receive = connection.data_received
+            began_s = time.thread_time()
+            for segment in segments:
+                receive(segment)
+            taken_s = time.thread_time() - began_s
+            assert client.answers == len(segments)
+            connection.connection_lost(None)
+            return taken_s / len(segments) * 1e6
+
+        for path, size in ((b"/chat/1", 0), (b"/read/1024", 1024), (b"/read/100", 100)):
+            length = b"Content-Length: %d\r\n\r\n" % size
+            send(b"201", [b"PUT " + path + b" HTTP/1.1\r\n" + _HEADERS + _TEXT + length + b"x" * size])
+        counts = {case: itertools.count() for case in _CASES}
+        while await loop.run_in_executor(None, sys.stdin.readline):
+            taken_us = {}
+            for case, (status, make) in _CASES.items():
+                segments = [make(number) for number in itertools.islice(counts[case], _REQUESTS)]
+                await asyncio.sleep(0)  # a turn that is too long is overload, and refused
+                taken_us[case] = send(status, segments)
+            print(json.dumps(taken_us), flush=True)
+
+
+def _start(source: Path) -> "subprocess.Popen[str]":
+    environment = {**os.environ, "PYTHONPATH": os.fspath(source)}
+    command = [sys.executable, "-m", "bench.in_process", "--worker"]
+    return subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment, cwd=_OURS.parent
+    )
+
+
+def _ask(worker: "subprocess.Popen[str]") -> dict[str, float]:
+    assert worker.stdin is not None and worker.stdout is not None
+    worker.stdin.write("\n")
+    worker.stdin.flush()
+    taken_us: dict[str, float] = json.loads(worker.stdout.readline())
+    return taken_us
+
+
+def compare(sources: list[Path], rounds: int) -> None:
+    """Measure trees in alternating rounds and print minimum and median, and ratios to the last tree."""
+    workers = [_start(source) for source in sources]
+    try:
+        for worker in workers:
+            _ask(worker)  # the first round warms up
+        samples = [[_ask(worker) for worker in workers] for _ in range(rounds)]
+    finally:
+        for worker in workers:
+            worker.kill()
+            worker.communicate()
+    for case in _CASES:
+        columns = [[sample[tree][case] for sample in samples] for tree in range(len(sources))]
+        figures = [(min(column), statistics.median(column)) for column in columns]
+        line = "   ".join(f"min {least:6.2f} us  median {middle:6.2f} us" for least, middle in figures)
+        ratios = [own / other for own, other in zip(figures[0], figures[-1], strict=True)]
+        after = f"   ratio {ratios[0]:.2f} (min) {ratios[1]:.2f} (median)" if len(sources) > 1 else ""
+        print(f"{case:32} {line}{after}")
+
+
+def main() -> None:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.in_process", description=__doc__.partition("\n")[0]
+    )
+    parser.add_argument("--against", type=Path, metavar="SRC", help="the src folder of another checkout")
+    parser.add_argument("--rounds", type=int, default=_ROUNDS)
+    parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.worker:
+        uvloop.run(_work())
+    else:
+        compare([_OURS, *([options.against.resolve()] if options.against else [])], options.rounds)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,72 @@
+"""Long-polls: a reader at the tail is answered at the next change, or after a while without one.
+
+PROTOCOL.md 5.7; rules L1 to L3.
+"""
+
+import asyncio
+
+from millstream.protocol import caching, replies
+from millstream.protocol.http import Reply
+from millstream.protocol.reads import Chunk, PollOutcome, poll_outcome
+from millstream.protocol.requests import ReadRequest
+from millstream.protocol.streams import NotFound
+from millstream.server.live.feeds import EventFeed
+from millstream.server.live.readers import Caller, LiveReaders
+from millstream.store.base import Read
+from millstream.store.pending import Pending
+
+
+class LongPoll(Pending[Reply | EventFeed]):
+    """One reader that waits at the tail."""
+
+    __slots__ = ("_cache", "_chunk", "_live", "_name", "_request", "_timer")
+
+    def __init__(
+        self, live: LiveReaders, name: str, request: ReadRequest, chunk: Chunk, caller: Caller
+    ) -> None:
+        super().__init__(self._stop)
+        self._cache = caching.for_read(request.offset, caller.cache)
+        self._live = live
+        self._name = name
+        self._chunk = chunk
+        self._request = ReadRequest(chunk.end, request.live, request.cursor, request.until, request.limit)
+        timeout_s = 0 if live.draining else min(caller.max_age_s, live.settings.long_poll_timeout_ms / 1000)
+        self._timer = asyncio.get_running_loop().call_later(timeout_s, self.give_up)
+        live.polls.add(self)
+        live.hub.watch(name, self)
+        self.wake()
+
+    def give_up(self) -> None:
+        """Answer that there is nothing new."""
+        self._answer(replies.nothing_new(self._chunk, self._live.cursor_after(self._request.cursor)))
+
+    def wake(self) -> None:
+        """Read again, and answer if there is something new."""
+        live = self._live
+        found = live.store.read(self._name, self._request, live.piece_bytes, live.clock_ms())
+        if isinstance(found, Pending):
+            found.then(self._found)
+        else:
+            self._found(found)
+
+    def _found(self, found: Read) -> None:
+        if not isinstance(found, Chunk):
+            self._answer(replies.reply_to(found))
+        elif found.stream_id != self._chunk.stream_id:
+            self._answer(replies.reply_to(NotFound(self._name)))
+        elif (outcome := poll_outcome(found, self._request.until)) is PollOutcome.DATA:
+            cursor = self._live.cursor_after(self._request.cursor)
+            self._answer(replies.read(found, cursor=cursor, cache=self._cache))
+        elif outcome is PollOutcome.END:
+            self._chunk = found
+            self.give_up()
+
+    def _answer(self, reply: Reply) -> None:
+        if self in self._live.polls:
+            self._stop()
+            self.settle(reply)
+
+    def _stop(self) -> None:
+        self._timer.cancel()
+        self._live.polls.discard(self)
+        self._live.hub.unwatch(self._name, self)

@@ -1,9 +1,9 @@
 """Problems: every refusal that a server sends, and the only place where its status is chosen.
 
-Three sections, in the order in which a request meets them: the connection and its limits, then the
-request itself, then the stream. A refusal that a decision returned as a value is answered by its type
-(`REFUSALS`); the others are functions, or constants where nothing varies. All are `application/problem+json`
-(RFC 9457) with a stable `code`. Statuses of successes are in `replies`.
+The sections follow a request: the connection and its limits, the HTTP request, its authorization, the
+stream. Decisions about streams return refusals as values, which are answered by their type (`REFUSALS`).
+The others are functions, or constants where nothing varies. All are `application/problem+json` (RFC 9457)
+with a stable `code`. Statuses of successes are in `replies`.
 
 Rules A2, A3, A5 to A7, A11, C1, F1, F2, H2 to H4, O3, O4, P1 to P3, R1, R2, X3, X4.
 """

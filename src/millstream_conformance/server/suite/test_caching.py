@@ -37,6 +37,7 @@ def test_etags_differ_by_start_and_end(server: Server) -> None:
 
 
 @rule("G3")
+@stricter("an ETag identifies one URL only in HTTP; section 5.6 puts the stream into its format")
 def test_etags_differ_between_streams(server: Server) -> None:
     """Two streams with the same bytes are two entities."""
     assert tag_of(server.stream(body=b"same").get()) != tag_of(server.stream(body=b"same").get())
@@ -73,20 +74,31 @@ def test_closing_changes_the_etag(server: Server) -> None:
 @rule("G3")
 @each("shape", {"exact": "{}", "list": '"other", {}', "weak": "W/{}", "any": "*"})
 def test_a_matching_etag_is_304(server: Server, shape: str) -> None:
-    """304 has no body and tells a reader all that the 200 would have told."""
+    """A matching If-None-Match is 304 without a body."""
     stream = server.stream("text/plain", b"hello")
     full = stream.get("-1")
     tag = tag_of(full)
     answer = stream.get("-1", headers={"If-None-Match": shape.format(tag.removeprefix("W/"))})
     assert answer.status == 304
     assert answer.body == b""
-    assert tag_of(answer) == tag
+
+
+@rule("G3")
+@stricter("sections 5.6 and 10.1 do not list headers of a 304")
+def test_a_304_has_the_stream_headers(server: Server) -> None:
+    """304 carries the ETag, the next offset and Stream-Up-To-Date of the 200."""
+    stream = server.stream("text/plain", b"hello")
+    full = stream.get("-1")
+    answer = stream.get("-1", headers={"If-None-Match": tag_of(full)})
+    assert answer.status == 304
+    assert tag_of(answer) == tag_of(full)
     assert answer.next_offset == full.next_offset
     assert answer.up_to_date
     assert "Stream-Closed" not in answer.headers
 
 
 @rule("G3")
+@stricter("sections 5.6 and 10.1 do not list headers of a 304")
 def test_a_304_of_a_closed_stream_says_closed(server: Server) -> None:
     """The end of the stream is told on a 304 too."""
     stream = server.stream("text/plain", b"hello", closed=True)
@@ -110,6 +122,7 @@ def test_another_etag_gets_the_data(server: Server) -> None:
 
 @rule("G6")
 @case("cache-control-catch-up-public")
+@stricter("section 10.1 says SHOULD, and allows private")
 def test_catch_up_reads_are_cacheable(server: Server) -> None:
     """`public, max-age=60, stale-while-revalidate=300`, with data and at the tail."""
     stream = server.stream("text/plain", b"hello")
@@ -129,6 +142,7 @@ def test_reads_with_credentials_are_private(server: Server) -> None:
 
 @rule("G6")
 @case("cache-control-head-no-store")
+@stricter("sections 5.5 and 8 say SHOULD")
 def test_metadata_is_not_stored(server: Server) -> None:
     """HEAD and `offset=now` are true only now."""
     stream = server.stream("text/plain", b"hello")
@@ -138,6 +152,7 @@ def test_metadata_is_not_stored(server: Server) -> None:
 
 @rule("G6")
 @patient
+@stricter("section 10.1 only asks caches not to store it")
 def test_an_empty_long_poll_is_not_stored(server: Server) -> None:
     """A 204 from a cache would hide what came since."""
     stream = server.stream("text/plain", b"hello")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 
-from millstream_conformance.server.checks import case, each, rule
+from millstream_conformance.server.checks import case, each, rule, stricter
 from millstream_conformance.server.servers import Server
 
 
@@ -191,6 +191,7 @@ def test_a_caught_up_reader_of_an_open_stream(server: Server) -> None:
 
 @rule("G1")
 @case("read-closed-stream-partial", "state-catching-up")
+@stricter("section 5.6 says SHOULD NOT")
 def test_a_partial_read_of_a_closed_stream_says_neither(server: Server) -> None:
     """While more is to come: not up to date, not closed; both appear together at the end."""
     stream = server.stream("application/octet-stream")

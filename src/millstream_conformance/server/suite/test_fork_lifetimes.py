@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from millstream_conformance.server.checks import each, needs, patient, rule
+from millstream_conformance.server.checks import each, needs, patient, rule, stricter
 from millstream_conformance.server.servers import Server
 from millstream_conformance.server.suite.test_forks import fork_of
 from millstream_conformance.server.suite.waiting import eventually, sleep_until_gone
@@ -70,6 +70,7 @@ def test_a_deleted_source_is_gone_but_for_its_forks(server: Server) -> None:
 @rule("F2")
 @needs("forks")
 @patient
+@stricter("section 4.2 lets the cleanup be asynchronous, without a limit")
 def test_the_last_fork_takes_the_source_with_it(server: Server) -> None:
     """When no fork is left, the deleted source's path is free again."""
     source = server.stream("text/plain", b"shared")
@@ -85,6 +86,7 @@ def test_the_last_fork_takes_the_source_with_it(server: Server) -> None:
 @rule("F2")
 @needs("forks")
 @patient
+@stricter("section 4.2 lets the cleanup be asynchronous, without a limit")
 def test_a_chain_is_cleaned_up_to_its_root(server: Server) -> None:
     """Deleting the last of a chain frees every deleted stream above it."""
     root = server.stream("text/plain", b"a")
@@ -114,6 +116,7 @@ def test_a_fork_outlives_a_source_that_expires(server: Server) -> None:
 @rule("F2", "F4")
 @needs("forks")
 @patient
+@stricter("section 4.2 speaks of deleted forks only, and lets the cleanup be asynchronous")
 def test_an_expiring_fork_releases_its_source(server: Server) -> None:
     """A fork that expires counts as gone: the deleted source goes with it."""
     source = server.stream("text/plain", b"shared")

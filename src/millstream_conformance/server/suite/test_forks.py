@@ -5,8 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 
-from millstream_conformance.server.checks import needs, patient, rule
-from millstream_conformance.server.json_text import elements
+from millstream_conformance.server.checks import needs, patient, rule, stricter
 from millstream_conformance.server.servers import Server
 from millstream_conformance.server.streams import Stream, stamp
 
@@ -83,8 +82,8 @@ def test_a_json_fork_reads_as_one_array(server: Server) -> None:
     fork = fork_of(source)
     fork.append(b'{"n":3}')
     source.append(b'{"n":"other"}')
-    assert elements(fork.get().body) == ['{"n":1}', '{"n":2}', '{"n":3}']
-    assert elements(fork.get(source.created.next_offset).body) == ['{"n":3}']
+    assert fork.get().json() == [{"n": 1}, {"n": 2}, {"n": 3}]
+    assert fork.get(source.created.next_offset).json() == [{"n": 3}]
 
 
 @rule("F1")
@@ -158,15 +157,14 @@ def test_a_fork_knows_no_writers(server: Server) -> None:
     source.append(b"1", {**stamp("p", 5, 0), "Stream-Seq": "m"})
     source.append(b"2", {**stamp("p", 5, 1), "Stream-Seq": "n"})
     fork = fork_of(source)
-    gap = fork.append(b"no", stamp("p", 5, 2))
-    assert gap.status == 409
-    assert gap.headers.get("Producer-Expected-Seq") == "0"
+    assert fork.append(b"no", stamp("p", 5, 2)).status in {400, 409}
     assert fork.append(b"3", {**stamp("p", 0, 0), "Stream-Seq": "a"}).status == 200
     assert fork.content() == b"123"
 
 
 @rule("F3")
 @needs("forks")
+@stricter("section 4.2 describes these headers for requests, but does not forbid them in answers")
 def test_forks_do_not_show_in_answers(server: Server) -> None:
     """No fork header in any answer, on either side."""
     source = server.stream("text/plain", b"x")

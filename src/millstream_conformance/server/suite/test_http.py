@@ -82,6 +82,7 @@ ERRORS = {name: row for name, row in ANSWERS.items() if row[0] >= 400}
 
 @rule("H1")
 @each("kind", ANSWERS)
+@stricter("section 12.7 says SHOULD, and the protocol does not mention CORS; browsers need both")
 def test_every_kind_of_answer_is_safe_for_browsers(
     server: Server, kind: tuple[int, Callable[[Server], Answer]]
 ) -> None:
@@ -98,6 +99,7 @@ def test_every_kind_of_answer_is_safe_for_browsers(
 @rule("H1")
 @case("cors-headers")
 @each("exists", {"existing": True, "missing": False})
+@stricter("the protocol does not mention CORS; browsers need it")
 def test_preflights_are_answered(server: Server, exists: bool) -> None:
     """OPTIONS is 204, also where no stream is, and allows every method and header of the protocol."""
     path = server.stream().path if exists else server.path()
@@ -115,6 +117,7 @@ def test_preflights_are_answered(server: Server, exists: bool) -> None:
 
 
 @rule("H1")
+@stricter("the protocol does not mention CORS; browsers need it")
 def test_answers_expose_the_protocols_headers(server: Server) -> None:
     """A script in a browser can read every header that it needs."""
     exposed = (
@@ -174,6 +177,7 @@ def test_codes_tell_conflicts_apart(server: Server) -> None:
         "body": lambda server, evil: server.stream("application/json").append(evil.encode()),
     },
 )
+@stricter("the protocol says nothing about the bodies of errors")
 def test_errors_do_not_echo_markup(server: Server, place: Callable[[Server, str], Answer]) -> None:
     """What a request contains is never repeated as markup."""
     answer = place(server, "<script>alert(1)</script>")
@@ -184,6 +188,7 @@ def test_errors_do_not_echo_markup(server: Server, place: Callable[[Server, str]
 
 @rule("H3")
 @each("method", ["PATCH", "TRACE", "PROPFIND"])
+@stricter("the protocol does not mention other methods; HTTP also has 501")
 def test_other_methods_are_405(server: Server, method: str) -> None:
     """A method without a meaning is refused, and Allow says which have one."""
     stream = server.stream("text/plain", b"x")

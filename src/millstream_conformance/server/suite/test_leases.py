@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from millstream_conformance.server.checks import each, needs, patient, rule
+from millstream_conformance.server.checks import each, needs, patient, rule, stricter
 from millstream_conformance.server.servers import Server
 from millstream_conformance.server.subscriptions import Subscription, settle
 from millstream_conformance.server.suite.waiting import eventually
@@ -13,6 +13,7 @@ from millstream_conformance.server.suite.waiting import eventually
 @rule("S1", "S4")
 @needs("subscriptions")
 @each("by", {"append": b"", "creation": b"first"})
+@stricter("section 7.1 speaks of appends only", rows=["creation"])
 def test_new_data_writes_a_wake_event(server: Server, by: bytes) -> None:
     """An append, or a PUT with a body, wakes with an event of the protocol's shape."""
     subscription = Subscription(server)
@@ -168,6 +169,7 @@ def test_a_wrong_token_moves_nothing(server: Server, token: str) -> None:
 @rule("S4")
 @needs("subscriptions")
 @each("bad", {"unknown-stream": ("{}/in/nowhere", None), "bad-offset": ("{}/in/b", "abc,def")})
+@stricter("section 7.2 does not say what a bad entry in acks does")
 def test_acks_are_atomic(server: Server, bad: tuple[str, str | None]) -> None:
     """One bad entry refuses the whole request with 400, and no cursor moves."""
     subscription = Subscription(server)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from millstream_conformance.server.checks import case, each, patient, rule
+from millstream_conformance.server.checks import case, each, patient, rule, stricter
 from millstream_conformance.server.servers import Server
 
 AT_ONCE_S = 0.4
@@ -161,6 +161,7 @@ def test_the_backlog_of_a_closed_stream_says_closed(server: Server) -> None:
 
 @rule("L6", "F4")
 @patient
+@stricter("section 5.4 only says that later requests may be 404")
 def test_deleting_ends_the_wait(server: Server) -> None:
     """A reader of a deleted stream is told, not left waiting."""
     stream = server.stream("text/plain", b"x")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 from hypothesis import strategies as st
 
-from millstream_conformance.server.checks import case, each, rule
+from millstream_conformance.server.checks import case, each, rule, stricter
 from millstream_conformance.server.json_text import elements
 from millstream_conformance.server.laws import awkward_text, json_spelling, law
 from millstream_conformance.server.servers import Server
@@ -92,10 +93,11 @@ def test_json_events_are_arrays(server: Server) -> None:
     stream.close()
     found = payloads(stream)
     assert all(payload.lstrip().startswith("[") for payload in found)
-    assert [e for payload in found for e in elements(payload.encode())] == ['{"n":1}', '{"n":2}', '{"n":3}']
+    assert [item for payload in found for item in json.loads(payload)] == [{"n": 1}, {"n": 2}, {"n": 3}]
 
 
 @rule("L4", "A10")
+@stricter("a server that parses and prints again changes what the writer wrote")
 def test_json_messages_keep_their_bytes_in_events(server: Server) -> None:
     """Messages in events are spelled as they were written (a line break inside one may become LF)."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from millstream_conformance.server.checks import each, needs, rule
+from millstream_conformance.server.checks import each, needs, rule, stricter
 from millstream_conformance.server.servers import Server
 from millstream_conformance.server.subscriptions import JSON, Subscription
 
@@ -57,6 +57,7 @@ def test_reading_shows_the_configuration(server: Server) -> None:
         "streams-text": {"type": "pull-wake", "streams": "a", "wake_stream": "w"},
     },
 )
+@stricter("section 6.2 names no status for a bad configuration")
 def test_a_bad_configuration_is_400(server: Server, config: dict[str, Any]) -> None:
     """What is incomplete or out of range is refused, and nothing is created."""
     subscription = Subscription(server)
@@ -67,6 +68,7 @@ def test_a_bad_configuration_is_400(server: Server, config: dict[str, Any]) -> N
 @rule("S4")
 @needs("subscriptions")
 @each("body", {"not-json": b"{", "array": b"[]", "empty": b""})
+@stricter("section 6.2 names no status for a bad configuration")
 def test_a_body_that_is_no_object_is_400(server: Server, body: bytes) -> None:
     """A configuration is a JSON object."""
     subscription = Subscription(server)

@@ -84,10 +84,10 @@ def test_an_adapter_that_only_succeeds_passes_almost_nothing() -> None:
 
 
 def test_a_missing_feature_skips_its_cases_and_says_so() -> None:
-    output = io.StringIO()
+    output, number = io.StringIO(), len(discover(only=["sse"]))
     assert run_client_suite([*NULL, "featureless"], only="sse", output=output) == 1
-    assert "not offered: server-sent events: 35 skipped" in output.getvalue()
-    assert "does not conform: 35 skipped" in output.getvalue()
+    assert f"not offered: server-sent events: {number} skipped" in output.getvalue()
+    assert f"does not conform: {number} skipped" in output.getvalue()
 
 
 def test_an_adapter_that_crashes_fails_with_its_stderr() -> None:
@@ -220,6 +220,37 @@ def test_the_command_line(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "conforms: 1 passed" in done.stdout
+
+
+def test_only_stricter_failures_conform_unless_strict() -> None:
+    output = io.StringIO()
+    command = [*ADAPTER, "query-unsorted"]
+    assert run_client_suite(command, only="CU2", output=output) == 0
+    assert "conforms: 1 passed; stricter: 2 failed" in output.getvalue()
+    assert run_client_suite(command, only="CU2", strict=True, output=output) == 1
+    assert "failed because of --strict" in output.getvalue()
+
+
+def test_a_case_is_played_once_unless_told_otherwise(tmp_path: Path) -> None:
+    """The adapter crashes in the first case that it is started for, and then works."""
+    marker = tmp_path / "crashed"
+    code = f"""
+import pathlib, runpy, sys
+marker = pathlib.Path({str(marker)!r})
+first, sys.argv = not marker.exists(), [{str(HERE / "null_adapters.py")!r}, "crash"]
+if first:
+    marker.touch()
+    runpy.run_path(sys.argv[0], run_name="__main__")
+sys.argv = [{str(HERE / "small_client")!r}]
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+    command, cases = [sys.executable, "-c", code], discover(only=["close-idempotent"])
+    [result] = run_cases(command, cases, jobs=1).results
+    assert (result.outcome, result.tries) == ("failed", 1)
+    marker.unlink()
+    [result] = run_cases(command, cases, jobs=1, tries=3).results
+    assert (result.outcome, result.tries) == ("passed", 2)
+    assert result.message.startswith("the first try failed:\nthe adapter ended while create was outstanding")
 
 
 # -- The form of case files ----------------------------------------------------------------------

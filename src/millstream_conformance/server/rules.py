@@ -45,7 +45,7 @@ R1 | 5.2.1 | Producer headers come all three or not at all, with a non-empty id 
 R2 | 5.2.1 | Epoch and sequence are compared with the last accepted ones: stale, gap, duplicate or next.
 R3 | 5.2.1 | Success echoes the epoch and the highest accepted sequence number.
 R4 | 5.2.1 | A refused or repeated append changes nothing; state and data are committed together.
-R5 | 5.2.1 | Pipelined appends may arrive out of order; resending the refused ones loses and duplicates nothing.
+R5 | 5.2.1 | Pipelined appends may overtake each other; sending the refused ones again loses nothing.
 G1 | 5.6 | A read has its next offset, ETag and Cache-Control, and is up to date and closed only at the tail.
 G2 | 8 | offset=now answers at once with an empty body, the tail, no ETag and no-store.
 G3 | 10.1 | ETags differ by stream, range and closure; If-None-Match gives 304 with the stream headers.

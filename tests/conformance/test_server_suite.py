@@ -29,7 +29,6 @@ from running import (
     uvicorn_server,
 )
 
-
 TRIES = 3  # the checks measure time, and other tests keep this machine busy
 
 

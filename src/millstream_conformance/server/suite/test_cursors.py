@@ -63,7 +63,7 @@ def test_a_cursor_moves_at_most_an_hour(server: Server, mode: str) -> None:
 
 @rule("L3")
 def test_echoing_cursors_never_goes_back(server: Server) -> None:
-    """A client that echoes what it got sees a rising sequence."""
+    """A client that echoes each cursor gets an increasing sequence."""
     stream = server.stream("text/plain", b"x")
     cursors = [cursor_for(stream, "long-poll", None)]
     for _ in range(5):
@@ -76,7 +76,7 @@ def test_echoing_cursors_never_goes_back(server: Server) -> None:
 @each("junk", {"word": "abc", "minus": "-5", "huge": "9" * 60, "point": "1.5"})
 @stricter("a damaged cursor must not cost a reader its stream")
 def test_a_damaged_cursor_does_not_break_the_read(server: Server, junk: str) -> None:
-    """Nonsense in `cursor` is no server error: data with a cursor, or 400."""
+    """An invalid cursor gives data with a valid one, or 400."""
     answer = server.stream("text/plain", b"x").poll("-1", cursor=junk)
     assert answer.status in {200, 400}
     if answer.status == 200:

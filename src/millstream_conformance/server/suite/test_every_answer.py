@@ -46,19 +46,19 @@ def test_no_answer_showed_a_fork(server: Server) -> None:
 
 @rule("O2")
 def test_no_answer_had_a_sentinel_as_offset(server: Server) -> None:
-    """No answer had -1, now or nothing as its next offset."""
+    """No answer had `-1`, `now` or an empty text as its next offset."""
     holds(server, "no-sentinel-offsets")
 
 
 @rule("G1")
 def test_no_answer_repeated_a_header(server: Server) -> None:
-    """No answer had two values where there is one."""
+    """No answer repeated a header that has one value."""
     holds(server, "single-headers")
 
 
 @rule("A1")
 def test_no_content_had_no_length(server: Server) -> None:
-    """No 204 announced a body."""
+    """No 204 had a Content-Length above zero."""
     holds(server, "no-content-is-empty")
 
 

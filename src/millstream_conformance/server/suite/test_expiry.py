@@ -118,7 +118,7 @@ def test_an_expiry_is_never_renewed(server: Server) -> None:
 
 @rule("C3", "F4")
 def test_an_expiry_in_the_past_leaves_no_readable_stream(server: Server) -> None:
-    """Creating with a deadline that has passed is refused, or the stream is gone at once."""
+    """An expiry in the past is 400, or the stream is gone at once."""
     stream = server.at(server.path())
     created = stream.put(b"x", headers={"Stream-Expires-At": "2001-01-01T00:00:00Z"})
     assert created.status in {201, 400}

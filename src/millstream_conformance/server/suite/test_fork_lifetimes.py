@@ -49,7 +49,7 @@ def test_the_table_of_inherited_lifetimes(
 @rule("F2")
 @needs("forks")
 def test_a_deleted_source_is_gone_but_for_its_forks(server: Server) -> None:
-    """410 on every operation, 409 on creation and on forking; the fork reads on."""
+    """A deleted source is 410, creating or forking it 409, and its fork stays readable."""
     source = server.stream("text/plain", b"shared")
     fork = fork_of(source)
     assert source.delete().status == 204
@@ -106,7 +106,7 @@ def test_a_chain_is_cleaned_up_to_its_root(server: Server) -> None:
 @needs("forks")
 @patient
 def test_a_fork_outlives_a_source_that_expires(server: Server) -> None:
-    """A source's TTL does not cut off what its forks inherited."""
+    """Expiry of a source does not affect what its forks inherited."""
     source = server.stream("text/plain", b"shared", headers={"Stream-TTL": "1"})
     fork = fork_of(source, headers={"Stream-TTL": "3600"})
     eventually(lambda: source.head().status in {404, 410}, 3, "expiry")
@@ -118,7 +118,7 @@ def test_a_fork_outlives_a_source_that_expires(server: Server) -> None:
 @patient
 @stricter("section 4.2 speaks of deleted forks only, and lets the cleanup be asynchronous")
 def test_an_expiring_fork_releases_its_source(server: Server) -> None:
-    """A fork that expires counts as gone: the deleted source goes with it."""
+    """The expiry of the last fork removes a deleted source."""
     source = server.stream("text/plain", b"shared")
     fork = fork_of(source, headers={"Stream-TTL": "1"})
     source.delete()

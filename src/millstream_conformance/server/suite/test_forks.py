@@ -59,7 +59,7 @@ def test_a_fork_at_an_offset_has_the_prefix(server: Server) -> None:
 @rule("F1", "F3")
 @needs("forks")
 def test_source_and_fork_go_their_own_ways(server: Server) -> None:
-    """After the fork, appends and closure on one side do not show on the other."""
+    """After the fork, appends and closure of one stream do not affect the other."""
     source = server.stream("text/plain", b"shared ")
     fork = fork_of(source)
     appended = fork.append(b"fork")
@@ -89,7 +89,7 @@ def test_a_json_fork_reads_as_one_array(server: Server) -> None:
 @rule("F1")
 @needs("forks")
 def test_a_fork_of_a_fork(server: Server) -> None:
-    """Chains are read through, whatever the depth."""
+    """A fork of a fork reads through the whole chain."""
     source = server.stream("text/plain", b"a")
     middle = fork_of(source)
     middle.append(b"b")
@@ -103,7 +103,7 @@ def test_a_fork_of_a_fork(server: Server) -> None:
 @rule("F1", "C6")
 @needs("forks")
 def test_a_fork_has_its_sources_content_type(server: Server) -> None:
-    """Omitted it is inherited, equal it is accepted, different it is 409."""
+    """An omitted content type is inherited, the same one accepted, another one 409."""
     source = server.stream("text/plain; charset=UTF-8", b"x")
     assert fork_of(source).head().content_type == "text/plain; charset=UTF-8"
     assert fork_of(source, content_type="TEXT/plain; charset=UTF-8").created.status == 201
@@ -139,7 +139,7 @@ def test_creating_the_same_fork_again_is_200(server: Server) -> None:
 @rule("F1")
 @needs("forks")
 def test_a_closed_stream_can_be_forked_open(server: Server) -> None:
-    """A fork of a finished stream can go on."""
+    """A fork of a closed stream is open."""
     source = server.stream("text/plain", b"done", closed=True)
     fork = fork_of(source)
     assert fork.created.status == 201
@@ -166,7 +166,7 @@ def test_a_fork_knows_no_writers(server: Server) -> None:
 @needs("forks")
 @stricter("section 4.2 describes these headers for requests, but does not forbid them in answers")
 def test_forks_do_not_show_in_answers(server: Server) -> None:
-    """No fork header in any answer, on either side."""
+    """No answer for the fork or its source has a fork header."""
     source = server.stream("text/plain", b"x")
     fork = fork_of(source, source.tail())
     for answer in (fork.created, fork.head(), fork.get(), fork.append(b"y"), source.head(), source.get()):

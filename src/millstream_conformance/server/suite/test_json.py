@@ -58,7 +58,7 @@ def test_one_array_level_is_flattened(server: Server, batch: tuple[bytes, list[s
 )
 @stricter("a server that parses and prints again changes what the writer wrote")
 def test_a_message_keeps_its_spelling(server: Server, spelling: str) -> None:
-    """The bytes of a message are stored, not a reading of them, alone and inside a batch."""
+    """A message keeps its bytes, alone and inside a batch."""
     stream = server.stream("application/json")
     stream.append(spelling.encode())
     stream.append(f"[{spelling}, {spelling}]".encode())
@@ -84,7 +84,7 @@ def test_every_message_keeps_its_bytes(server: Server) -> None:
 @rule("A10", "R4")
 @each("body", {"last": b"[1,2,nope]", "first": b"[nope,1]", "cut": b'[{"a":1},{"b":'})
 def test_a_batch_commits_whole_or_not_at_all(server: Server, body: bytes) -> None:
-    """One bad element refuses the batch, and the stream is as before."""
+    """One bad element refuses the whole batch."""
     stream = server.stream("application/json", b"[0]")
     assert stream.append(body).status == 400
     assert elements(stream.content()) == ["0"]

@@ -15,7 +15,7 @@ from millstream_conformance.server.suite.waiting import eventually
 @each("by", {"append": b"", "creation": b"first"})
 @stricter("section 7.1 speaks of appends only", rows=["creation"])
 def test_new_data_writes_a_wake_event(server: Server, by: bytes) -> None:
-    """An append, or a PUT with a body, wakes with an event of the protocol's shape."""
+    """An append, or a PUT with a body, writes a wake event with the protocol's fields."""
     subscription = Subscription(server)
     subscription.pull()
     stream = subscription.stream("in/a", by)
@@ -33,7 +33,7 @@ def test_new_data_writes_a_wake_event(server: Server, by: bytes) -> None:
 @rule("S1")
 @needs("subscriptions")
 def test_a_wake_in_flight_is_not_repeated(server: Server) -> None:
-    """More data before the claim is the same wake; a stream outside the pattern is none."""
+    """There is one wake until it is claimed, and none for a stream outside the pattern."""
     subscription = Subscription(server)
     subscription.pull()
     stream = subscription.stream("in/a")
@@ -47,7 +47,7 @@ def test_a_wake_in_flight_is_not_repeated(server: Server) -> None:
 @rule("S1", "S4")
 @needs("subscriptions")
 def test_a_claim_shows_the_work(server: Server) -> None:
-    """200 with wake, generation, token, lease, and for each stream where it is and was."""
+    """A claim has wake, generation, token and lease, and acked and tail offset of each stream."""
     subscription = Subscription(server)
     stream = subscription.stream("in/a", b"old")
     before = stream.tail()
@@ -85,7 +85,7 @@ def test_a_second_worker_is_told_who_holds_it(server: Server) -> None:
 @rule("S1", "S4")
 @needs("subscriptions")
 def test_acking_everything_ends_the_work(server: Server) -> None:
-    """`{"ok":true,"next_wake":false}`, and the cursor is where the ack says."""
+    """Acking everything with done ends the work and moves the cursor."""
     subscription = Subscription(server)
     subscription.pull()
     stream = subscription.stream("in/a")
@@ -117,7 +117,7 @@ def test_acking_a_part_wakes_again(server: Server) -> None:
 @rule("S1")
 @needs("subscriptions")
 def test_an_ack_without_done_keeps_the_lease(server: Server) -> None:
-    """A heartbeat applies its acks and leaves the worker in charge."""
+    """An ack without done moves the cursor and keeps the lease."""
     subscription = Subscription(server)
     subscription.pull()
     stream = subscription.stream("in/a")
@@ -189,7 +189,7 @@ def test_acks_are_atomic(server: Server, bad: tuple[str, str | None]) -> None:
 @rule("S1", "S4")
 @needs("subscriptions")
 def test_releasing_wakes_somebody_else(server: Server) -> None:
-    """204, another wake for the work that is left, and the old claim is fenced."""
+    """Releasing is 204, wakes again for the remaining work, and fences the old claim."""
     subscription = Subscription(server)
     subscription.pull()
     stream = subscription.stream("in/a")
@@ -208,7 +208,7 @@ def test_releasing_wakes_somebody_else(server: Server) -> None:
 @needs("subscriptions")
 @patient
 def test_a_lease_that_runs_out_frees_the_work(server: Server) -> None:
-    """A worker that dies is replaced after its lease, and is fenced if it comes back."""
+    """An expired lease can be claimed by another worker, and the old one is fenced."""
     subscription = Subscription(server)
     subscription.pull(lease_ttl_ms=1000)
     stream = subscription.stream("in/a")

@@ -112,7 +112,7 @@ BAD_NUMBERS = {
 @case("malformed-offset-400")
 @each("query", BAD_ANYWHERE)
 def test_a_malformed_offset_is_400(server: Server, query: str) -> None:
-    """What cannot be an offset is refused, in every read mode."""
+    """A malformed offset is 400 in every read mode."""
     stream = server.stream("text/plain", b"x")
     for live in ("", "&live=long-poll", "&live=sse"):
         answer = stream.get(raw_query=query + live)
@@ -125,7 +125,7 @@ def test_a_malformed_offset_is_400(server: Server, query: str) -> None:
 @each("query", BAD_NUMBERS)
 @stricter("section 8 names no maximum length", rows=["very-long"])
 def test_a_malformed_numbered_offset_is_400(server: Server, query: str) -> None:
-    """Where offsets are numbered, other tokens are refused."""
+    """Where offsets are two numbers, other tokens are 400."""
     assert server.stream("text/plain", b"x").get(raw_query=query).status == 400
 
 
@@ -133,7 +133,7 @@ def test_a_malformed_numbered_offset_is_400(server: Server, query: str) -> None:
 @needs("numbered-offsets")
 @stricter("a reader that outlives a restored backup should wait for new data, not fail")
 def test_an_offset_past_the_tail_reads_like_the_tail(server: Server) -> None:
-    """Nothing is there, so the answer is the tail's: 200, empty, up to date, at the tail."""
+    """A read past the tail is 200, empty, up to date, with the tail as next offset."""
     stream = server.stream("text/plain", b"x")
     answer = stream.get("0000000000000000_0000000000099999")
     assert answer.status == 200

@@ -37,7 +37,7 @@ def test_reading_on_from_the_next_offset_misses_nothing(server: Server) -> None:
 @case("catch-up-echoes-offset-when-empty")
 @each("content_type", {"text": "text/plain", "json": "application/json"})
 def test_a_read_at_the_tail_is_empty(server: Server, content_type: str) -> None:
-    """At the tail: 200, nothing, up to date, and the same offset back."""
+    """A read at the tail is 200, empty, up to date, with the same offset."""
     stream = server.stream(content_type, b"[1]")
     tail = stream.tail()
     answer = stream.get(tail)
@@ -50,7 +50,7 @@ def test_a_read_at_the_tail_is_empty(server: Server, content_type: str) -> None:
 
 @rule("G1")
 def test_an_empty_stream_reads_empty(server: Server) -> None:
-    """A stream without content is not missing."""
+    """A stream without content is 200 with an empty body."""
     answer = server.stream().get()
     assert answer.status == 200
     assert answer.body == b""
@@ -114,7 +114,7 @@ def test_head_shows_the_stream(server: Server) -> None:
 
 @rule("G8")
 def test_head_leaves_out_what_is_not_configured(server: Server) -> None:
-    """No lifetime: neither Stream-TTL nor Stream-Expires-At."""
+    """Without a lifetime HEAD has neither Stream-TTL nor Stream-Expires-At."""
     answer = server.stream().head()
     assert "Stream-TTL" not in answer.headers
     assert "Stream-Expires-At" not in answer.headers
@@ -123,14 +123,14 @@ def test_head_leaves_out_what_is_not_configured(server: Server) -> None:
 @rule("G1", "G8")
 @each("method", ["GET", "HEAD", "DELETE"])
 def test_a_missing_stream_is_404(server: Server, method: str) -> None:
-    """No stream, no answer."""
+    """GET, HEAD and DELETE of a missing stream are 404."""
     assert server.request(method, server.path()).status == 404
 
 
 @rule("G7")
 @stricter("the protocol does not say what a server does with unknown parameters")
 def test_unknown_parameters_are_ignored(server: Server) -> None:
-    """A parameter that the protocol does not know changes nothing."""
+    """Unknown query parameters are ignored."""
     stream = server.stream("text/plain", b"hello")
     answer = stream.get(raw_query="offset=-1&foo=bar&_=1&signed=x&Offset=zzz")
     assert answer.status == 200
@@ -141,6 +141,6 @@ def test_unknown_parameters_are_ignored(server: Server) -> None:
 @case("invalid-live-mode-400")
 @each("mode", ["websocket", "longpoll", "LONG-POLL", "sse2"])
 def test_an_unknown_live_mode_is_400(server: Server, mode: str) -> None:
-    """A live mode that does not exist is a mistake, not a catch-up read."""
+    """An unknown live mode is 400."""
     stream = server.stream("text/plain", b"x")
     assert stream.get("-1", live=mode).status == 400

@@ -143,7 +143,7 @@ def test_appends_arrive_while_connected(server: Server) -> None:
 
 @rule("L4", "L5")
 def test_every_data_event_has_its_control_event(server: Server) -> None:
-    """Data and control alternate, and the control offsets rise to the tail."""
+    """Each data event is followed by a control event, and their offsets increase to the tail."""
     stream = server.stream("application/json")
     for number in range(20):
         stream.append(f"[{number},{number}]".encode())
@@ -236,7 +236,7 @@ def test_closing_ends_a_live_connection(server: Server, body: bytes) -> None:
 
 @rule("L5")
 def test_all_readers_get_everything(server: Server) -> None:
-    """Readers that come at different times see the same content."""
+    """Readers that connect at different times see the same content."""
     stream = server.stream("text/plain", b"1")
     with stream.events("-1") as early:
         early.until_control()
@@ -253,7 +253,7 @@ def test_all_readers_get_everything(server: Server) -> None:
 @patient
 @stricter("section 5.4 only says that later requests may be 404")
 def test_deleting_ends_the_events(server: Server) -> None:
-    """A reader of a deleted stream is not kept."""
+    """Deleting a stream ends its event connections."""
     stream = server.stream("text/plain", b"x")
     with stream.events("now") as events:
         events.next()
@@ -268,7 +268,7 @@ def test_deleting_ends_the_events(server: Server) -> None:
 @patient
 @stricter("the protocol does not say what happens to connected readers at expiry")
 def test_expiry_ends_the_events(server: Server) -> None:
-    """A reader of a stream that reaches its expiry is not kept."""
+    """Expiry of a stream ends its event connections."""
     stream = server.stream("text/plain", b"x", headers={"Stream-Expires-At": in_seconds(1.2)})
     with stream.events("now") as events:
         started = time.monotonic()

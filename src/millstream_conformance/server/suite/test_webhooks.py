@@ -199,7 +199,7 @@ def test_a_handler_may_call_back_later(server: Server) -> None:
 @needs("webhooks")
 @patient
 def test_a_failed_delivery_is_tried_again(server: Server) -> None:
-    """After a 500 the subscription is failed, and the wake comes again about a second later."""
+    """After a failed delivery the status is failed, and the wake is sent again about a second later."""
     with Receiver(lambda number: (500, {}) if number == 0 else (200, DONE)) as receiver:
         subscription = subscribe(server, receiver)
         subscription.stream("in/a").append(b"x")

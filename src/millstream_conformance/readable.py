@@ -1,4 +1,4 @@
-"""Bodies as text that a person can read."""
+"""Bodies as readable text."""
 
 MAX_BODY_BYTES = 1500
 

@@ -1,8 +1,8 @@
-"""The run as one HTML page that needs nothing else: no network, no style sheet, no server.
+"""The run as one self-contained HTML page.
 
-`report.html` is the page with its style and its little script; this file fills in the parts.
-Everything that came from the implementation under test is escaped: a report about a hostile one
-must be safe to open.
+`report.html` is the template with its style and script; this file fills in the parts. Everything
+that came from the implementation under test is escaped: the report must be safe to open even if
+that implementation is hostile.
 """
 
 from __future__ import annotations
@@ -13,17 +13,15 @@ from html import escape
 from importlib.resources import files
 from itertools import chain
 
-from millstream_conformance.results import Outcome, Result, Run
+from millstream_conformance.results import OUTCOMES, Outcome, Result, Run
 from millstream_conformance.rules import Check, Rule
-
-OUTCOMES: tuple[Outcome, ...] = ("failed", "skipped", "passed")
 
 
 def render(run: Run[Check]) -> str:
     """The finished page."""
     page = files("millstream_conformance").joinpath("report.html").read_text(encoding="utf-8")
     parts = {
-        "title": escape(f"{'conforms' if run.ok else 'does not conform'}: {run.subject}"),
+        "title": escape(f"{'conforms' if run.conforms else 'does not conform'}: {run.subject}"),
         "verdict": _verdict(run),
         "verdict_class": "ok" if run.ok else "no",
         "suite": run.suite,
@@ -31,8 +29,8 @@ def render(run: Run[Check]) -> str:
         "when": escape(run.started_at.replace("T", " ").replace("+00:00", " UTC")),
         "elapsed": f"{run.elapsed_s:.1f} s, {run.answers_seen:,} answers",
         "bar": _bar(run),
-        "counts": "".join(_count(run, outcome) for outcome in reversed(OUTCOMES)),
-        "announcements": _announcements(run),
+        "counts": _counts(run),
+        "missing_parts": _missing_parts(run),
         "groups": "".join(_group(name, results) for name, results in run.by_group().items()),
         "checks": "".join(_check(result, run) for result in _failures_first(run)),
         "rules": "".join(_rule(rule, run) for rule in run.rules.values()),
@@ -42,13 +40,20 @@ def render(run: Run[Check]) -> str:
 
 
 def _verdict(run: Run[Check]) -> str:
-    if run.ok:
-        return f"This {run.suite} conforms."
-    if not run.failures:
+    if not run.count("passed") + run.count("failed"):
         return "Nothing was checked."
-    number, strict = len(run.failures), sum(bool(failure.check.notes.stricter) for failure in run.failures)
-    aside = f"<small>{strict} of them stricter than the protocol's text</small>" if strict else ""
-    return f"{number} {'check fails' if number == 1 else 'checks fail'}.{aside}"
+    required, stricter = (run.count("failed", stricter=kind) for kind in (False, True))
+    verdict = f"{_failing(required, 'check')}." if required else f"This {run.suite} conforms."
+    asides = [_failing(stricter, "stricter check")] if stricter else []
+    if run.conforms and not run.ok:
+        asides.append("the run failed because it was strict")
+    if run.retried:
+        asides.append(f"{len(run.retried)} passed only after a further try")
+    return verdict + "".join(f"<small>{aside}</small>" for aside in asides)
+
+
+def _failing(number: int, what: str) -> str:
+    return f"{number} {what} fails" if number == 1 else f"{number} {what}s fail"
 
 
 def _failures_first(run: Run[Check]) -> Iterable[Result[Check]]:
@@ -62,17 +67,24 @@ def _bar(run: Run[Check]) -> str:
     return "".join(f'<span class="{outcome}" style="width:{share:.2f}%"></span>' for outcome, share in shares)
 
 
-def _count(run: Run[Check], outcome: Outcome) -> str:
-    return f'<span><i class="dot {outcome}"></i><b>{run.count(outcome)}</b> {outcome}</span>'
+def _counts(run: Run[Check]) -> str:
+    stricter = run.count("failed", stricter=True)
+    asides = {
+        "failed": f" ({stricter} stricter)" if stricter else "",
+        "passed": f" ({len(run.retried)} after a further try)" if run.retried else "",
+    }
+    return "".join(_count(run, outcome, asides.get(outcome, "")) for outcome in OUTCOMES)
 
 
-def _announcements(run: Run[Check]) -> str:
-    items = "".join(f"<li>{escape(sentence)}</li>" for sentence in run.announcements())
-    return (
-        f'<div class="note">Optional parts that this {run.suite} does not offer:<ul>{items}</ul></div>'
-        if items
-        else ""
-    )
+def _count(run: Run[Check], outcome: Outcome, aside: str) -> str:
+    return f'<span><i class="dot {outcome}"></i><b>{run.count(outcome)}</b> {outcome}{aside}</span>'
+
+
+def _missing_parts(run: Run[Check]) -> str:
+    items = "".join(f"<li>{escape(sentence)}</li>" for sentence in run.missing_parts())
+    if not items:
+        return ""
+    return f'<div class="note">Optional parts that this {run.suite} does not offer:<ul>{items}</ul></div>'
 
 
 def _group(name: str, results: list[Result[Check]]) -> str:
@@ -93,12 +105,14 @@ def _cell(result: Result[Check]) -> str:
 def _check(result: Result[Check], run: Run[Check]) -> str:
     notes, outcome = result.check.notes, result.outcome
     chips = "".join(f'<a class="chip" href="#rule-{number}">{number}</a>' for number in notes.rules)
-    strict = '<span class="chip stricter">stricter</span>' if notes.stricter else ""
+    marks = '<span class="chip stricter">stricter</span>' if notes.stricter else ""
+    if result.tries > 1:
+        marks += f'<span class="chip stricter">{result.tries} tries</span>'
     state = " open" if outcome == "failed" else " hidden"
     name = escape(result.check.id, quote=True)
     return (
         f'<details class="check {outcome}" data-kind="{outcome}" id="{name}"{state}>'
-        f'<summary><span class="what">{escape(result.check.title)}</span>{strict}{chips}'
+        f'<summary><span class="what">{escape(result.check.title)}</span>{marks}{chips}'
         f"<time>{result.elapsed_s * 1000:,.0f} ms</time></summary>{_inside(result, run)}</details>"
     )
 
@@ -110,7 +124,7 @@ def _inside(result: Result[Check], run: Run[Check]) -> str:
     if notes.stricter:
         texts.append(f"<p>Stricter than the protocol's text: {escape(notes.stricter)}.</p>")
     if notes.cases:
-        texts.append(f"<p>Known as <code>{escape(', '.join(notes.cases))}</code></p>")
+        texts.append(f"<p>Also known as <code>{escape(', '.join(notes.cases))}</code></p>")
     if result.message:
         texts.append(f'<pre class="why">{escape(result.message)}</pre>')
     if result.exchange:
@@ -129,7 +143,7 @@ def _rule(rule: Rule, run: Run[Check]) -> str:
     results = [result for result in run.results if number in result.check.notes.rules]
     counted = {outcome: sum(result.outcome == outcome for result in results) for outcome in OUTCOMES}
     worst = next((outcome for outcome in ("failed", "passed", "skipped") if counted[outcome]), "skipped")
-    shown = ", ".join(f"{counted[outcome]} {outcome}" for outcome in reversed(OUTCOMES) if counted[outcome])
+    shown = ", ".join(f"{counted[outcome]} {outcome}" for outcome in OUTCOMES if counted[outcome])
     return (
         f'<tr id="rule-{number}"><td><i class="dot {worst}"></i>{number}</td><td>{escape(rule.text)}</td>'
         f'<td class="num">§ {escape(rule.section)}</td><td class="num">{shown or "not run"}</td></tr>'

@@ -1,11 +1,11 @@
-"""The run as JSON, for machines: every check with its rules, outcome and exchange."""
+"""The run as JSON, for programs: every check with its rules, outcome and exchange."""
 
 from __future__ import annotations
 
 import json
 from typing import Any
 
-from millstream_conformance.results import Result, Run
+from millstream_conformance.results import OUTCOMES, Result, Run
 from millstream_conformance.rules import Check
 
 SUBJECTS = {"server": "url", "client": "command"}
@@ -19,10 +19,13 @@ def document(run: Run[Check]) -> dict[str, Any]:
         SUBJECTS[run.suite]: run.subject,
         "startedAt": run.started_at,
         "elapsedS": round(run.elapsed_s, 3),
-        "conforms": run.ok,
-        "passed": run.count("passed"),
-        "failed": run.count("failed"),
-        "skipped": run.count("skipped"),
+        "conforms": run.conforms,
+        "strict": run.strict,
+        "ok": run.ok,
+        **{outcome: run.count(outcome) for outcome in OUTCOMES},
+        "required": {outcome: run.count(outcome, stricter=False) for outcome in OUTCOMES},
+        "stricter": {outcome: run.count(outcome, stricter=True) for outcome in OUTCOMES},
+        "retried": len(run.retried),
         "offered": sorted(run.present),
         "notOffered": run.absent,
         "checks": [_check(result) for result in run.results],
@@ -40,6 +43,7 @@ def _check(result: Result[Check]) -> dict[str, Any]:
         "cases": list(notes.cases),
         "stricter": notes.stricter,
         "outcome": result.outcome,
+        "tries": result.tries,
         "elapsedS": round(result.elapsed_s, 4),
         "message": result.message,
         "exchange": result.exchange,

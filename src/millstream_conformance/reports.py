@@ -14,13 +14,13 @@ SUFFIXES = {"json": ".json", "junit": ".xml", "html": ".html"}
 
 
 def words(given: str | Iterable[str]) -> list[str]:
-    """What can be several may also be one string with commas."""
+    """A list, or one string with commas, as a list of words."""
     found = given.split(",") if isinstance(given, str) else given
     return [word.strip() for word in found if word.strip()]
 
 
 def chosen(report: str | Iterable[str]) -> list[str]:
-    """The reports that were asked for; ValueError for one that does not exist."""
+    """The names of the wanted reports; ValueError for an unknown one."""
     names = words(report)
     if unknown := [name for name in names if name not in RENDERERS]:
         raise ValueError(f"no report {unknown[0]!r}; there are {', '.join(RENDERERS)}")
@@ -28,7 +28,7 @@ def chosen(report: str | Iterable[str]) -> list[str]:
 
 
 def write(run: Run[Check], names: Sequence[str], path: str | Path | None) -> list[Path]:
-    """Write the reports and say where they are, by default `conformance-{suite}` in this directory."""
+    """Write the reports and return their paths, by default `conformance-{suite}` in this directory."""
     written = []
     for name in names:
         target = Path(path) if path and len(names) == 1 else _beside(path or f"conformance-{run.suite}", name)

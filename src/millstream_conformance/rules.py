@@ -1,7 +1,7 @@
-"""Rules as data: a number, the section it stems from, one sentence.
+"""Rules as data: a number, the section of PROTOCOL.md, one sentence.
 
-Each suite has a table of its own. A rule without a check is a hole in the suite: `uncovered`
-finds it.
+Each suite has its own table; `docs/rules.md` is generated from both. A rule without a check is a
+hole in the suite: `uncovered` finds it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One rule: its number, the section that it stems from, and what it asks."""
+    """One rule: its number, its section of PROTOCOL.md, and what it demands."""
 
     number: str
     section: str
@@ -22,7 +22,7 @@ class Rule:
 
 
 class Notes(Protocol):
-    """What a check says about itself: its rules, its other names, what it needs, why it is strict."""
+    """The metadata of a check: its rules, its other names, what it needs, why it is stricter."""
 
     @property
     def rules(self) -> Sequence[str]:
@@ -30,7 +30,7 @@ class Notes(Protocol):
 
     @property
     def cases(self) -> Sequence[str]:
-        """Names that it is known by elsewhere."""
+        """Names of the same case in other lists."""
 
     @property
     def needs(self) -> Sequence[str]:
@@ -38,11 +38,11 @@ class Notes(Protocol):
 
     @property
     def stricter(self) -> str:
-        """Why it may ask for more than the protocol's text; empty when it does not."""
+        """Why it asks for more than the protocol's text; empty when it does not."""
 
 
 class Check(Protocol):
-    """What both suites call a check: anything that can be run, named and reported."""
+    """What the reports need to know of a check, in either suite."""
 
     @property
     def id(self) -> str:

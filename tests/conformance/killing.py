@@ -32,8 +32,7 @@ def first_failure(
     chosen.sort(key=lambda check: (check.notes.restart, check.notes.patient, check.group == "every_answer"))
     with MutatingProxy(upstream_url, mutation) as proxy:
         restart = restart_command.format(url=proxy.url)
-        # One try each: a mutant is wrong every time, and more of them would only take longer.
-        suite = Suite(proxy.url, offers=offers, restart_command=restart, patient_tries=1)
+        suite = Suite(proxy.url, offers=offers, restart_command=restart)
         try:
             suite.start(chosen)
             found = next((result for result in map(suite.run, chosen) if result.outcome == "failed"), None)

@@ -182,6 +182,35 @@ def writes_do_not_renew(ask: Ask, send: Send, memory: Memory) -> Reply:
     return Reply(204, []) if ask.method == "POST" and memory.get(ask.path) else send(ask)
 
 
+def _events_without_renewal(ask: Ask, send: Send) -> Reply:
+    """An event stream that ends after its control event and never reaches the server."""
+    tail = send(Ask("HEAD", ask.path, [])).get("Stream-Next-Offset")
+    control = f'event: control\ndata:{{"streamNextOffset":"{tail}","streamCursor":"1","upToDate":true}}\n\n'
+    return Reply(200, [("Content-Type", "text/event-stream")], control.encode())
+
+
+@mutant("G8")
+def event_readers_do_not_renew(ask: Ask, send: Send, memory: Memory) -> Reply:
+    """Connecting to the events does not count as use."""
+    if ask.method == "PUT" and ask.get("Stream-TTL") == "1":
+        memory[ask.path] = True
+    if ask.param("live") == "sse" and memory.get(ask.path):
+        return _events_without_renewal(ask, send)
+    return send(ask)
+
+
+@mutant("G8")
+def only_the_first_event_reader_renews(ask: Ask, send: Send, memory: Memory) -> Reply:
+    """An event reader that joins another one does not count as use."""
+    if ask.method == "PUT" and ask.get("Stream-TTL") == "1":
+        memory[ask.path] = 0
+    if ask.param("live") == "sse" and ask.path in memory:
+        memory[ask.path] += 1
+        if memory[ask.path] > 1:
+            return _events_without_renewal(ask, send)
+    return send(ask)
+
+
 @mutant("G8", "F4")
 def expiries_are_renewed(ask: Ask, send: Send) -> Reply:
     """Reading moves a fixed deadline."""

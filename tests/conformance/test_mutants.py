@@ -36,6 +36,9 @@ RESTART = f"{sys.executable} -c " + shlex.quote(
 )
 
 
+TRIES = 3  # the checks measure time, and other tests keep this machine busy
+
+
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
     with millstream(long_poll_ms=HASTY_MS) as server:
@@ -51,9 +54,9 @@ def offers(url: str) -> Offers:
 
 @pytest.fixture(scope="module")
 def unsound(url: str) -> set[str]:
-    """The checks that fail without any mutation: none, once our server is right."""
+    """The checks that fail without any mutation: none, while our server conforms."""
     with MutatingProxy(url) as proxy:
-        return {result.check.id for result in run_checks(proxy.url, discover()).failures}
+        return {result.check.id for result in run_checks(proxy.url, discover(), tries=TRIES).failures}
 
 
 def test_there_are_enough_mutants() -> None:
@@ -61,15 +64,15 @@ def test_there_are_enough_mutants() -> None:
 
 
 def test_the_proxy_is_invisible(url: str, unsound: set[str]) -> None:
-    """Without a mutation everything passes that passes without the proxy."""
-    direct = run_checks(url, discover())
+    """Without a mutation the same checks pass as without the proxy."""
+    direct = run_checks(url, discover(), tries=TRIES)
     assert unsound == {result.check.id for result in direct.failures}
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=str)
 def test_the_suite_catches(mutant: Mutant, url: str, offers: Offers, unsound: set[str]) -> None:
     if missing := offers.missing(list(mutant.needs)):
-        pytest.skip(f"our server has no {missing[0]} yet")
+        pytest.skip(f"our server has no {missing[0]}")
     killed_by = first_failure(
         url, mutant.mutation(), mutant.rules, offers=offers, unsound=unsound, restart_command=RESTART
     )

@@ -49,6 +49,37 @@ def test_a_failure_shows_its_exchange(tmp_path: Path) -> None:
     assert "exchange (L2)" in finished.stdout, "checks that wait show it too"
 
 
+def no_vary(ask: Ask, send: Send) -> Reply:
+    return send(ask).drop("Vary")
+
+
+def test_a_stricter_failure_is_expected_unless_strict(tmp_path: Path) -> None:
+    with millstream(long_poll_ms=HASTY_MS) as server, MutatingProxy(server.url, no_vary) as broken:
+        options = (broken.url, "--server-only", "compression", "-q")
+        lenient = pytest_run(tmp_path, *options)
+        strict = pytest_run(tmp_path, *options, "--server-strict")
+    assert lenient.returncode == 0, lenient.stdout
+    assert "xfailed" in lenient.stdout
+    assert strict.returncode == 1
+    assert "the_uncompressed_variant_says_vary" in strict.stdout
+
+
+def test_a_further_try_is_named(tmp_path: Path) -> None:
+    failed = False
+
+    def fails_once(ask: Ask, send: Send) -> Reply:
+        nonlocal failed
+        if ask.method == "POST" and not failed:
+            failed = True
+            return Reply(500, [])
+        return send(ask)
+
+    with millstream(long_poll_ms=HASTY_MS) as server, MutatingProxy(server.url, fails_once) as broken:
+        finished = pytest_run(tmp_path, broken.url, "--server-rules", "A9", "--server-tries", "2")
+    assert finished.returncode == 0, finished.stdout
+    assert "passed on try 2: " in finished.stdout
+
+
 def test_a_wrong_group_is_a_usage_error(tmp_path: Path) -> None:
     finished = pytest_run(tmp_path, "http://127.0.0.1:9", "--server-only", "nothing")
     assert finished.returncode == 4

@@ -1,4 +1,4 @@
-"""Our server, judged by the suite that everybody else is judged by."""
+"""Our server under the suite that we ship, and the reports of the suite."""
 
 from __future__ import annotations
 
@@ -29,6 +29,8 @@ from running import (
     uvicorn_server,
 )
 
+TRIES = 3  # the checks measure time, and other tests keep this machine busy
+
 
 def accepts(port: int) -> bool:
     with socket.socket() as probe:
@@ -47,7 +49,7 @@ SERVERS: dict[str, ServerFactory] = {
 def test_our_server_conforms(start: ServerFactory) -> None:
     with start(long_poll_ms=HASTY_MS) as server:
         output = io.StringIO()
-        exit_code = run_server_suite(server.url, output=output)
+        exit_code = run_server_suite(server.url, strict=True, tries=TRIES, output=output)
     assert exit_code == 0, output.getvalue()
 
 
@@ -73,7 +75,11 @@ def test_our_log_store_conforms_across_a_kill(tmp_path: Path) -> None:
         while not accepts(port) and time.monotonic() < deadline:
             time.sleep(0.05)
         exit_code = run_server_suite(
-            f"http://127.0.0.1:{port}", restart_command=shlex.join(restart), output=output
+            f"http://127.0.0.1:{port}",
+            restart_command=shlex.join(restart),
+            strict=True,
+            tries=TRIES,
+            output=output,
         )
     finally:
         end(pid_file)
@@ -119,13 +125,14 @@ def test_a_broken_server_gets_reports_that_show_why(tmp_path: Path) -> None:
     assert len(failed) == report["failed"] > 0
     assert all("A5" in check["rules"] and "< HTTP/1.1 409 Conflict" in check["exchange"] for check in failed)
 
+    required = [check for check in failed if not check["stricter"]]
     cases = ET.parse(tmp_path / "r.xml").getroot().iter("testcase")
-    assert sum(case.find("failure") is not None for case in cases) == len(failed)
+    assert sum(case.find("failure") is not None for case in cases) == len(required)
 
     page = (tmp_path / "r.html").read_text()
     assert "{{" not in page
     assert "http-equiv" not in page and "src=" not in page, "the page needs nothing else"
-    assert f"{len(failed)} checks fail." in page
+    assert f"{len(required)} checks fail." in page
 
 
 def test_groups_can_be_chosen_and_skipped() -> None:

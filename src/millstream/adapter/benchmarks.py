@@ -1,4 +1,4 @@
-"""The adapter's timed commands, and the options that it checks for the suite."""
+"""The adapter's `benchmark` command, and the validation of retry options."""
 
 import time
 from collections.abc import Callable
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def run(adapter: "Adapter", command: dict[str, Any]) -> dict[str, Any]:
-    """Do one timed operation."""
+    """Run one timed operation."""
     operation = command["operation"]
     name = operation["op"]
     measure: Callable[[Adapter, dict[str, Any]], tuple[int, dict[str, Any]]] = {
@@ -25,7 +25,7 @@ def run(adapter: "Adapter", command: dict[str, Any]) -> dict[str, Any]:
 
 
 def check_retry_options(target: dict[str, Any]) -> None:
-    """Refuse retry options that make no sense, in the suite's names for them."""
+    """Raise ValueError for invalid retry options; the names are the suite's."""
     initial, longest = target.get("initialDelayMs", 100), target.get("maxDelayMs", 10_000)
     if target.get("maxRetries", 0) < 0:
         raise ValueError("maxRetries must not be negative")
@@ -90,12 +90,11 @@ def _throughput_append(adapter: "Adapter", operation: dict[str, Any]) -> tuple[i
     url = adapter.handle(operation["path"]).url
     count, size = operation["count"], operation["size"]
     stream = adapter.do(adapter.api.DurableStream.create(url, content_type="application/octet-stream"))
-    producer = adapter.api.IdempotentProducer(stream, f"bench-{time.time_ns()}", linger_ms=0)
+    producer = adapter.api.IdempotentProducer(stream, f"bench-{time.time_ns()}")
     data = b"*" * size
 
     def write() -> None:
-        for _ in range(count):
-            adapter.do(producer.append(data))
+        adapter.repeat(lambda: producer.append(data), count)
         adapter.do(producer.detach())
 
     duration_ns, _ = _timed(write)

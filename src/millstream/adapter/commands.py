@@ -1,9 +1,9 @@
-"""The conformance adapter: our client behind the protocol of the public client suite.
+"""The conformance adapter: our client behind the command protocol of the public client suite.
 
-One JSON command a line comes in, one result a line goes out, and nothing else is written to
-stdout. Both shells answer the same commands; `--async` chooses the other one.
+It reads one JSON command per line from stdin and writes one JSON result per line to stdout, and
+nothing else. The sync client executes the commands, or the async client with `--async`.
 
-`design/conformance.md` lists the commands; `benchmarks` holds the timed ones.
+docs/conformance.md lists the commands; `benchmarks` implements the timed ones.
 """
 
 import argparse
@@ -57,7 +57,7 @@ _CODES: tuple[tuple[type[MillstreamError], str], ...] = (
 
 
 class Adapter:
-    """Answer commands with one of the shells."""
+    """Executes commands with the sync or the async client."""
 
     def __init__(self, *, use_async: bool, repeat_appends: bool = False) -> None:
         self.retry = Retry(max_total_s=MAX_TOTAL_S, doubtful_appends=repeat_appends)
@@ -70,7 +70,7 @@ class Adapter:
         self._producers: dict[tuple[str, str, int], Any] = {}
 
     def answer(self, command: Command) -> Result:
-        """Do what a command says, and say what came of it."""
+        """Execute a command and return its result."""
         kind = str(command.get("type"))
         handler: Callable[[Command], Result] | None = getattr(self, "_" + kind.replace("-", "_"), None)
         if handler is None or not kind.replace("-", "").isalpha():
@@ -84,22 +84,22 @@ class Adapter:
             return _error(kind, "TIMEOUT", str(error))
         except (ValueError, TypeError) as error:
             return _error(kind, "INVALID_ARGUMENT", str(error))
-        except Exception as error:  # the runner must get an answer to every command
+        except Exception as error:  # the runner needs an answer to every command
             return _error(kind, "INTERNAL_ERROR", f"{type(error).__name__}: {error}")
 
     def close(self) -> None:
-        """Let go of producers and of the loop."""
+        """Detach all producers and close the event loop."""
         for producer in self._producers.values():
             try:
                 self.do(producer.detach())
             except MillstreamError as error:
-                print(f"a producer ended with {error}", file=sys.stderr)
+                print(f"a producer failed: {error}", file=sys.stderr)
         self._producers.clear()
         if self._runner is not None:
             self._runner.close()
 
     def do(self, work: Any) -> Any:
-        """Give the result of a call, awaited if the shell is the async one."""
+        """The result of a call, awaited if the client is async."""
         if self._runner is None:
             return work
 
@@ -108,8 +108,21 @@ class Adapter:
 
         return self._runner.run(wait())
 
+    def repeat(self, call: Callable[[], Any], count: int) -> None:
+        """Make a call many times. The async client stays in its event loop: entering it costs more."""
+        if self._runner is None:
+            for _ in range(count):
+                call()
+            return
+
+        async def calls() -> None:
+            for _ in range(count):
+                await call()
+
+        self._runner.run(calls())
+
     def handle(self, path: str, headers: dict[str, str] | None = None) -> Any:
-        """Make a handle on the stream at a path."""
+        """A handle on the stream at a path."""
         return self.api.DurableStream(
             self._server_url + path,
             content_type=self._content_types.get(path),
@@ -184,8 +197,8 @@ class Adapter:
             stamp = ProducerStamp(command["producerId"], command["producerEpoch"], command["producerSeq"])
         stream = self.handle(command["path"], command.get("headers"))
         appended = self.do(stream.append(data, seq=None if seq is None else str(seq), producer=stamp))
-        told = {"duplicate": appended.duplicate} if stamp is not None else {}
-        return {"status": 200, "offset": appended.next_offset, **told, **self._what_was_sent()}
+        duplicate = {"duplicate": appended.duplicate} if stamp is not None else {}
+        return {"status": 200, "offset": appended.next_offset, **duplicate, **self._what_was_sent()}
 
     def _close(self, command: Command) -> Result:
         data = command.get("data")
@@ -275,7 +288,7 @@ class Adapter:
     def _shutdown(self, _command: Command) -> Result:
         return {}
 
-    # -- What commands share -----------------------------------------------------------------------
+    # -- Shared by commands ------------------------------------------------------------------------
 
     def _computed(self, place: str) -> dict[str, Callable[[], str]]:
         def recorded(name: str, compute: Callable[[], str]) -> Callable[[], str]:
@@ -308,12 +321,12 @@ class Adapter:
         try:
             self.do(producer.flush())
         except MillstreamError:
-            self._producers.pop(_key(command), None)  # the next command begins anew
+            self._producers.pop(_key(command), None)  # the next command starts a new producer
             self._drop(producer)
             raise
 
     def _drop(self, producer: Any) -> None:
-        with contextlib.suppress(MillstreamError):  # it is the failure that flushing told of
+        with contextlib.suppress(MillstreamError):  # the failure that `flush` has raised already
             self.do(producer.detach())
 
 
@@ -371,7 +384,7 @@ def _error(kind: str, code: str, message: str, status: int | None = None) -> Res
 
 
 def serve(commands: TextIO, results: TextIO, adapter: Adapter) -> None:
-    """Answer commands until there are no more, or one says to stop."""
+    """Execute commands until stdin ends or one is `shutdown`."""
     try:
         for line in commands:
             if not line.strip():

@@ -1,4 +1,4 @@
-"""The adapter's `read` command: until there is enough, nothing more comes in time, or the stream ends."""
+"""The adapter's `read` command: it ends with enough data, at its timeout, or at the end of the stream."""
 
 import asyncio
 import base64
@@ -12,7 +12,7 @@ Result = dict[str, Any]
 
 
 class Reading:
-    """One `read` command: what it wants, and what has come."""
+    """One `read` command: its options and what was read so far."""
 
     def __init__(self, command: Command, is_json: bool) -> None:
         self.live = command.get("live") or False
@@ -27,7 +27,7 @@ class Reading:
         self._up_to_date = self._closed = self._done = False
 
     def run(self, opened: Callable[[], Any]) -> None:
-        """Read with the sync shell: in a thread, because opening may take longer than there is time."""
+        """Read with the sync client: in a thread, because opening may take longer than the timeout."""
         found: list[Any] = []
         errors: list[BaseException] = []
         enough = threading.Event()
@@ -51,12 +51,12 @@ class Reading:
             if found:
                 found[0].cancel()
                 thread.join()
-            self._run_out()
+            self._time_out()
         elif errors:
             raise errors[0]
 
     async def arun(self, opening: Any) -> None:
-        """Read with the async shell."""
+        """Read with the async client."""
         try:
             async with asyncio.timeout(self._timeout_s), opening as response:
                 try:
@@ -66,16 +66,16 @@ class Reading:
                 finally:
                     self._note(response)
         except TimeoutError:
-            self._run_out()
+            self._time_out()
 
-    def _run_out(self) -> None:
-        """Take note that nothing more came in time: what a live read waits for, and no other."""
+    def _time_out(self) -> None:
+        """The timeout is over: the normal end of a live read, an error for a catch-up read."""
         if not self.live:
             raise TimeoutError(f"reading {self._path} took longer than {self._timeout_s:g} s")
         self._up_to_date = True
 
     def result(self) -> Result:
-        """Say what was read."""
+        """The command's result."""
         chunks = self._chunks
         if not self.live and len(chunks) > 1:
             chunks = [_merged(chunks)]

@@ -1,4 +1,4 @@
-"""`millstream client-adapter`: our client under a conformance suite, by JSON lines on stdin and stdout."""
+"""`millstream client-adapter`: our client as the adapter that a client conformance suite drives."""
 
 from typing import Annotated
 
@@ -6,12 +6,12 @@ import typer
 
 
 def client_adapter(
-    use_async: Annotated[bool, typer.Option("--async", help="Judge the async client.")] = False,
+    use_async: Annotated[bool, typer.Option("--async", help="Use the async client.")] = False,
     repeat_appends: Annotated[
         bool, typer.Option("--repeat-appends", help="Repeat plain appends as the public suite expects.")
     ] = False,
 ) -> None:
-    """Let a conformance suite drive our client."""
+    """Let a conformance suite drive our client, with JSON lines on stdin and stdout."""
     from millstream.adapter.commands import main
 
     main(["--async"] * use_async + ["--repeat-appends"] * repeat_appends)

@@ -1,12 +1,12 @@
-"""The client suite: does a client keep its side of the Durable Streams protocol?
+"""The client suite: does a client conform to the Durable Streams protocol?
 
     run_client_suite(command)   run it with an adapter and get an exit code; the command line calls this
     discover()                  the cases as a list
     run_cases(command, cases)   play them and get every result as data
 
-An adapter is a small program around the client: it reads one JSON command a line and writes one
-JSON result a line (adapters.py). The cases are YAML files (cases/, schema.py); each is played
-against a server of the runner's own that can misbehave (servers.py, scenes.py).
+An adapter is a small program around the client: it reads one JSON command per line and writes one
+JSON result per line (adapters.py). The cases are YAML files (cases/, schema.py); each is played
+against the suite's own server, which can misbehave (servers.py, scenes.py).
 """
 
 from millstream_conformance.client.cases import Case, discover

@@ -1,7 +1,7 @@
-"""What a conforming server answers: the protocol, small.
+"""The answers of a conforming server: a small implementation of the protocol.
 
-`answer` decides, under the scene's lock, and returns a message or a stream of events. It is the
-only place that knows the protocol; what goes wrong on purpose happens around it.
+`answer` is called with the scene's lock held and returns a message or a stream of events. Deliberate
+faults are added by the caller, not here.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ KEEP_ALIVE_S = 20.0
 
 @dataclass
 class Answer:
-    """One answer. With `events` the body is an endless stream of pieces."""
+    """One answer. With `events` the body is a stream without a known length."""
 
     status: int
     headers: dict[str, str] = field(default_factory=dict)
@@ -29,7 +29,7 @@ class Answer:
 
 
 def answer(scene: Scene, request: Request) -> Answer:
-    """The answer of a server that keeps the rules."""
+    """The answer of a conforming server."""
     methods = {"PUT": _create, "POST": _append, "GET": _get, "HEAD": _head, "DELETE": _delete}
     handler = methods.get(request.method)
     if handler is None:
@@ -97,7 +97,7 @@ def _append(scene: Scene, request: Request) -> Answer:
 
 
 def _stamp(request: Request) -> Stamp | str | None:
-    """The producer of a request, None without one, or what is wrong with its headers."""
+    """The producer of a request, None without one, or an error code for bad headers."""
     texts = [request.header(name) for name in ("Producer-Id", "Producer-Epoch", "Producer-Seq")]
     match texts:
         case [None, None, None]:
@@ -134,13 +134,13 @@ def _get(scene: Scene, request: Request) -> Answer:
         return problem(400, "INVALID_OFFSET")
     if live == "sse":
         return _events(scene, request.path, stream, position)
-    if live == "long-poll" and not _wait_for_news(scene, request.path, stream, position):
+    if live == "long-poll" and not _wait_for_change(scene, request.path, stream, position):
         return problem(404, "STREAM_NOT_FOUND")
     return _chunk(scene, request, stream, position)
 
 
-def _wait_for_news(scene: Scene, path: str, stream: Stream, position: int) -> bool:
-    """Wait until there is something to tell; False when the stream went away."""
+def _wait_for_change(scene: Scene, path: str, stream: Stream, position: int) -> bool:
+    """Wait for new data, closure or the timeout; False when the stream was deleted."""
     deadline = time.monotonic() + scene.long_poll_s
     while position >= stream.tail and not stream.closed and not scene.over:
         left = deadline - time.monotonic()
@@ -175,7 +175,7 @@ def _chunk(scene: Scene, request: Request, stream: Stream, position: int) -> Ans
 
 
 def next_cursor(scene: Scene) -> str:
-    """A cursor that no client could guess."""
+    """A cursor that a client cannot guess."""
     scene.cursors += 1
     return f"c{scene.cursors}.{scene.name}"
 
@@ -208,7 +208,7 @@ def _event_pieces(scene: Scene, path: str, stream: Stream, position: int) -> Ite
 
 
 def _sendable(scene: Scene, stream: Stream, position: int) -> tuple[bytes, int]:
-    """What the next event holds: for text, whole characters only."""
+    """The bytes of the next event: for text, whole characters only."""
     body, end = stream.read(position, scene.chunk_bytes)
     if is_text(stream.content_type) and not stream.json:
         whole = body.decode(errors="ignore").encode()
@@ -218,7 +218,7 @@ def _sendable(scene: Scene, stream: Stream, position: int) -> tuple[bytes, int]:
 
 
 def data_event(stream: Stream, body: bytes) -> bytes:
-    """A data event; a line that begins with a space gets one more, so that it survives."""
+    """A data event; a line that begins with a space gets one more, which the parser drops."""
     if not is_text(stream.content_type):
         lines = [base64.b64encode(body).decode()]
     else:

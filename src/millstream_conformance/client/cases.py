@@ -1,4 +1,4 @@
-"""Cases from YAML files: read strictly, checked completely before the first one runs."""
+"""Load the cases from YAML files, and validate all of them before the first one runs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ VARIABLE = re.compile(r"\$\{(\w+)\}")
 
 @dataclass(frozen=True)
 class Step:
-    """One step: an action, its arguments, what is expected, what is remembered."""
+    """One step: an action, its arguments, the expected result, and which values to save."""
 
     action: str
     arguments: dict[str, Any]
@@ -33,13 +33,13 @@ class Step:
 
     @property
     def by_client(self) -> bool:
-        """Whether the adapter does it."""
+        """Whether the adapter executes it."""
         return self.action in schema.CLIENT_ACTIONS
 
 
 @dataclass(frozen=True)
 class Notes:
-    """What the reports say about a case."""
+    """The metadata of a case."""
 
     rules: tuple[str, ...]
     needs: tuple[str, ...] = ()
@@ -72,7 +72,7 @@ class _StrictLoader(yaml.SafeLoader):  # type: ignore[misc]  # PyYAML ships no t
     """YAML without repeated keys."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        """Build a mapping, refusing a key that is there twice."""
+        """Build a mapping, refusing repeated keys."""
         keys = [self.construct_object(key, deep=True) for key, _ in node.value]
         if repeated := {str(key) for key in keys if keys.count(key) > 1}:
             raise CaseError(f"line {node.start_mark.line + 1}: repeated key {', '.join(sorted(repeated))}")
@@ -81,7 +81,7 @@ class _StrictLoader(yaml.SafeLoader):  # type: ignore[misc]  # PyYAML ships no t
 
 
 def _repeated(loader: _StrictLoader, node: yaml.SequenceNode) -> str:
-    """`!repeat [text, times]`: a long text in a short file."""
+    """`!repeat [text, times]`: a long text."""
     text, times = loader.construct_sequence(node)
     return str(text) * int(times)
 
@@ -90,7 +90,7 @@ _StrictLoader.add_constructor("!repeat", _repeated)
 
 
 def discover(only: Iterable[str] = (), skip: Iterable[str] = (), directory: Path | None = None) -> list[Case]:
-    """The cases of the chosen groups, rules or names, in order. An unknown word is an error."""
+    """The cases of the chosen groups, rules or names, in order. An unknown name is an error."""
     cases = load(directory)
     words = {word for case in cases for word in _words(case)}
     chosen, refused = list(only), list(skip)
@@ -150,7 +150,7 @@ def _case(path: Path, group: str, raw: object) -> Case:
     server = check_keys(given.get("server", {}), schema.SERVER, f"{where}: server")
     steps = list(_steps(given, where))
     if not any(step.by_client for step in steps):
-        raise CaseError(f"{where}: asks nothing of the client")
+        raise CaseError(f"{where}: has no step for the client")
     _check_variables(steps, where)
     notes = Notes(tuple(rules), tuple(needs), given.get("stricter", ""))
     return Case(group, given["id"], given["name"], given.get("description", ""), notes, server, tuple(steps))
@@ -180,9 +180,9 @@ def _step(raw: object, where: str, label: str) -> Step:
     given = check_keys(raw, {**schema.STEP, **actions[action]}, where, schema.REQUIRED.get(action, ()))
     arguments = {key: value for key, value in given.items() if key not in schema.STEP}
     if action in schema.SERVER_ACTIONS and action != "server-state" and "expect" in given:
-        raise CaseError(f"{where}: only the client and server-state can be expected to do something")
+        raise CaseError(f"{where}: only client actions and server-state can have `expect`")
     if action == "misbehave" and not arguments.keys() - {"method", "live", "skip", "times"}:
-        raise CaseError(f"{where}: says when to misbehave, but not how")
+        raise CaseError(f"{where}: says when to misbehave but not how")
     expect = _expect(given.get("expect", {}), where, state=action == "server-state")
     return Step(action, arguments, expect, given.get("save", {}), label)
 
@@ -199,7 +199,7 @@ def _expect(raw: object, where: str, *, state: bool) -> dict[str, Any]:
 
 
 def _check_variables(steps: Iterable[Step], where: str) -> None:
-    """Every `${name}` must have been made by an earlier `as` or `save`, and none may be in vain."""
+    """Every `${name}` must come from an earlier `as` or `save`, and each of those must be used."""
     known = {"stream", "soon"}
     for step in steps:
         used = set(VARIABLE.findall(repr((step.arguments, step.expect))))

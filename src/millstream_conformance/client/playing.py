@@ -1,4 +1,4 @@
-"""One case, played: its steps are done in order, and the first that is not right fails it."""
+"""Play one case: execute its steps in order; the first one with a problem fails it."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ MISBEHAVIOUR = {"delayMs": "delay_ms", "bodyBase64": "body_base64"}
 
 
 class StepError(Exception):
-    """A step that did not go as the case says."""
+    """A step whose result is not as expected."""
 
 
 class Play:
-    """The playing of one case with one adapter."""
+    """One case, played with one adapter."""
 
     def __init__(self, case: Case, adapter: Adapter, server: ScriptedServer, name: str) -> None:
         self._case = case
@@ -48,19 +48,19 @@ class Play:
         self._names = {"stream": f"/{name}/stream"}
 
     def run(self) -> None:
-        """Do every step; StepError or AdapterError says what went wrong."""
+        """Execute every step; StepError or AdapterError says what went wrong."""
         try:
             for step in self._case.steps:
                 self._do(step)
             if self.scene.sequel:
-                raise StepError("the client never waited for news of the stream")
+                raise StepError("the client never waited for new data")
         finally:
             self.scene.behave()
             self._tidy()
             self.scene.end()
 
     def _tidy(self) -> None:
-        """Leave nothing behind in the adapter for the next case."""
+        """Reset the adapter for the next case."""
         if (
             any(step.action.startswith("set-dynamic") for step in self._case.steps)
             and not self._adapter.broken
@@ -83,7 +83,7 @@ class Play:
             raise StepError("\n".join([*problems, f"({step.label}: {shown})"]))
 
     def _ask(self, step: Step, arguments: dict[str, Any], expect: dict[str, Any]) -> list[str]:
-        """Have the adapter do a step, and judge its result."""
+        """Send a step to the adapter and check its result."""
         about_stream = not step.action.startswith(("set-dynamic", "clear-dynamic", "validate"))
         command = {"type": step.action, **arguments}
         path = command.pop("path")
@@ -91,16 +91,14 @@ class Play:
             command["path"] = path
         command = {**DEFAULTS.get(step.action, {}), **command}
         if (unwanted := self._adapter.surplus()) is not None:
-            return [f"the adapter wrote a line that nobody asked for: {unwanted}"]
+            return [f"the adapter wrote an unexpected line: {unwanted}"]
         self.scene.say(f"> {_short(command)}")
         before = len(self.scene.requests)
         started = time.monotonic()
         result = self._adapter.ask(command)
         elapsed_ms = (time.monotonic() - started) * 1000
         self.scene.say(f"< {_short(result)}   ({elapsed_ms:.0f} ms)")
-        problems = judge(
-            step, expect, path if about_stream else "", result, self.scene.requests[before:], elapsed_ms
-        )
+        problems = judge(step, expect, result, self.scene.requests[before:], elapsed_ms)
         for name, key in step.save.items():
             if not isinstance(result.get(key), str) and not problems:
                 problems.append(f"the result has no {key}")
@@ -108,7 +106,7 @@ class Play:
         return problems
 
     def _serve(self, action: str, path: str, arguments: dict[str, Any]) -> None:
-        """Do something to the scripted server."""
+        """Change the scripted server."""
         text = arguments.get("data", "")
         data = base64.b64decode(text) if arguments.get("binary") else text.encode()
         said = f"# {action} {_short(arguments)}"
@@ -161,7 +159,7 @@ def _short(value: object) -> str:
 
 
 def explain(error: StepError | AdapterError, adapter: Adapter) -> str:
-    """Why a case failed, with what the adapter wrote to stderr."""
+    """Why a case failed, with the adapter's stderr."""
     if isinstance(error, AdapterError) and adapter.stderr:
         return "\n".join([str(error), "stderr of the adapter:", *adapter.stderr])
     return str(error)

@@ -1,7 +1,7 @@
-"""A scene: what one case sees of the scripted server.
+"""A scene: the part of the scripted server that belongs to one case.
 
-Each case has streams, misbehaviour and a record of requests of its own, found by the first
-segment of the path. So cases cannot disturb each other, and several can run at once.
+Each case has its own streams, faults and record of requests, selected by the first segment of the
+path. So cases do not affect each other, and several can run at once.
 
     client's request -> record -> misbehaviour? -> the protocol's answer -> misbehaviour? -> client
 """
@@ -24,7 +24,7 @@ WAITING_S = 0.03
 
 @dataclass(frozen=True)
 class Request:
-    """One request as it came: nothing merged, nothing reordered."""
+    """One request exactly as received."""
 
     method: str
     path: str
@@ -47,7 +47,7 @@ class Request:
         return next((value for key, value in self.headers if key.lower() == name.lower()), None)
 
     def render(self) -> str:
-        """The request as text, for a person."""
+        """The request as readable text."""
         target = self.path + (f"?{self.query_text}" if self.query_text else "")
         return marked(
             ">", f"{self.method} {target}", [f"{name}: {value}" for name, value in self.headers], self.body
@@ -56,7 +56,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Misbehaviour:
-    """What goes wrong, for which requests, how often.
+    """A fault: what goes wrong, for which requests, how often.
 
     `drop` closes the connection: "before" the request is carried out, or "after". A `status`
     replaces the answer; the request is carried out only with `commit`. The other fields change
@@ -79,7 +79,7 @@ class Misbehaviour:
     hang: bool = False
 
     def fits(self, request: Request) -> bool:
-        """Whether it is meant for this request."""
+        """Whether it applies to this request."""
         live = request.param("live")
         return (self.method is None or self.method == request.method) and (
             self.live is None or self.live == (live or "none")
@@ -87,7 +87,7 @@ class Misbehaviour:
 
 
 class Scene:
-    """The streams, the misbehaviour and the record of one case."""
+    """The streams, the faults and the record of one case."""
 
     def __init__(self, name: str, *, chunk_bytes: int, long_poll_ms: int, odd_offsets: bool) -> None:
         self.name = name
@@ -103,10 +103,10 @@ class Scene:
         self._misbehaviour: list[list[Any]] = []
         self._said: list[str] = []
 
-    # -- What the runner does -----------------------------------------------------------------
+    # -- For the runner -----------------------------------------------------------------
 
     def create(self, path: str, content_type: str, data: bytes, *, closed: bool) -> None:
-        """Make a stream without asking the client."""
+        """Create a stream without the client."""
         with self.changed:
             stream = Stream(content_type, odd_offsets=self.odd_offsets)
             if data:
@@ -116,7 +116,7 @@ class Scene:
             self.changed.notify_all()
 
     def change(self, path: str, *, data: bytes = b"", close: bool = False, delete: bool = False) -> None:
-        """Append, close or delete without asking the client."""
+        """Append, close or delete without the client."""
         with self.changed:
             stream = self.streams[path]
             if data:
@@ -127,25 +127,25 @@ class Scene:
             self.changed.notify_all()
 
     def misbehave(self, what: Misbehaviour) -> None:
-        """Arrange for requests to go wrong."""
+        """Add a fault."""
         with self.changed:
             self._misbehaviour.append([what, what.skip, what.times])
 
     def behave(self) -> None:
-        """Let everything go right again."""
+        """Remove all faults."""
         with self.changed:
             self._misbehaviour.clear()
 
     def end(self) -> None:
-        """Wake everybody who waits: the case is over."""
+        """The case is over: wake all waiting connections."""
         with self.changed:
             self.over = True
             self.changed.notify_all()
 
-    # -- What connections do --------------------------------------------------------------------
+    # -- For connections --------------------------------------------------------------------
 
     def arrive(self, request: Request) -> Misbehaviour | None:
-        """Record a request, and find out what shall go wrong with it."""
+        """Record a request and return the fault that applies to it."""
         with self.changed:
             self.requests.append(request)
             self._said.append(request.render())
@@ -160,7 +160,7 @@ class Scene:
             return None
 
     def wait(self, timeout_s: float) -> None:
-        """Wait for a change. A step that was kept for this moment happens now."""
+        """Wait for a change. A step with `whenWaiting` is executed now."""
         if self.sequel:
             self.changed.wait(WAITING_S)
             if self.sequel and not self.over:
@@ -176,7 +176,7 @@ class Scene:
             self._said.append(text)
 
     def transcript(self) -> str:
-        """Everything that was said, in order."""
+        """All recorded messages, in order."""
         with self.changed:
             return "\n".join(self._said)
 

@@ -1,10 +1,9 @@
-"""The form of a case file, as data: which actions there are, and which keys each may have.
+"""The schema of a case file, as data: the actions and the keys of each.
 
-A key that is not in these tables is an error, so that a misspelt expectation cannot pass for an
-expectation that holds.
+An unknown key is an error, so that a misspelt expectation is not ignored.
 
     id, name, description?, tests:
-      - id, name, rules, needs?, server?, setup?, operations
+      - id, name, rules, stricter?, needs?, server?, setup?, operations
 
 The steps of `setup` and `operations` are alike; a failure in `setup` is reported as such.
 """
@@ -28,7 +27,7 @@ CASE: Keys = {
 CASE_REQUIRED = ("id", "name", "rules", "operations")
 
 SERVER: Keys = {"chunkBytes": int, "longPollMs": int, "oddOffsets": bool}
-"""How the scripted server is set up for a case."""
+"""Options of the scripted server."""
 
 STEP: Keys = {"action": str, "expect": dict, "save": dict}
 
@@ -55,7 +54,7 @@ CLIENT_ACTIONS: Mapping[str, Keys] = {
     "clear-dynamic": {},
     "validate": {"target": dict},
 }  # fmt: skip
-"""What the adapter is told to do."""
+"""Commands for the adapter."""
 
 SERVER_ACTIONS: Mapping[str, Keys] = {
     "server-create": {**_PATH, "as": str, "contentType": str, "data": str, "binary": bool, "closed": bool},
@@ -68,7 +67,7 @@ SERVER_ACTIONS: Mapping[str, Keys] = {
                   "truncate": int, "piece": int, "hang": bool},
     "behave": {},
 }  # fmt: skip
-"""What the runner does to its own server. With `whenWaiting` it happens once a reader waits."""
+"""Changes to the scripted server. With `whenWaiting` they happen once a reader waits."""
 
 REQUIRED: Mapping[str, tuple[str, ...]] = {
     "append": ("data",),
@@ -118,22 +117,22 @@ SENT: Keys = {
     "without": list, "query": dict, "withoutQuery": list, "body": str, "bodyJson": list, "sorted": bool,
     "gapAtLeastMs": int,
 }  # fmt: skip
-"""What a case may say about the requests that one step made: a selection, then what holds for each."""
+"""Expectations about the requests of one step: a selection, then what must hold for each."""
 
 
 class CaseError(ValueError):
-    """A case file that is not in the form."""
+    """A case file that violates the schema."""
 
 
 def check_keys(value: object, keys: Keys, where: str, required: tuple[str, ...] = ()) -> dict[str, Any]:
-    """A mapping whose keys and types are those of the table; CaseError names what is not."""
+    """A mapping with the table's keys and types; CaseError names what is wrong."""
     if not isinstance(value, dict):
         raise CaseError(f"{where}: must be a mapping, not {value!r}")
     for key, given in value.items():
         if key not in keys:
             raise CaseError(f"{where}: unknown key {key!r}; there are {', '.join(keys)}")
         wanted = keys[key]
-        number = isinstance(given, bool) and wanted is int  # bool is an int in Python, not here
+        number = isinstance(given, bool) and wanted is int  # bool is a subclass of int
         if number or not isinstance(given, wanted):
             raise CaseError(f"{where}: {key} must be {_named(wanted)}, not {given!r}")
     for key in required:

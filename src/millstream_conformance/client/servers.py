@@ -1,7 +1,7 @@
-"""The scripted server: HTTP/1.1 on loopback, one thread a connection, and faults on demand.
+"""The scripted server: HTTP/1.1 on loopback, one thread per connection, and faults on demand.
 
-It is written with plain sockets because it must be able to do what HTTP libraries prevent:
-close in the middle of a body, promise more bytes than it sends, write an event byte by byte.
+It uses plain sockets because it must do what HTTP libraries prevent: close in the middle of a body,
+declare more bytes than it sends, write an event byte by byte.
 """
 
 from __future__ import annotations
@@ -113,8 +113,8 @@ class ScriptedServer:
 def stop_accepting(listener: socket.socket, accepting: threading.Thread) -> None:
     """Close a listener in which a thread waits.
 
-    Closing alone does not wake it on Linux. It would wait on by the descriptor's number, which the
-    next listener is given: a thread whose system call is restarted then takes a connection of that one.
+    Closing alone does not wake the thread on Linux. The next listener may get the same descriptor, and a
+    restarted system call would then accept its connections.
     """
     with contextlib.suppress(OSError):  # systems that refuse this wake the thread when it is closed
         listener.shutdown(socket.SHUT_RDWR)
@@ -123,7 +123,7 @@ def stop_accepting(listener: socket.socket, accepting: threading.Thread) -> None
 
 
 def _changed(planned: Answer, fault: Misbehaviour) -> Answer:
-    """The answer as the case wants it."""
+    """The answer with the fault applied."""
     status = planned.status if fault.status is None else fault.status
     replaced = fault.status is not None and not fault.commit
     headers = {} if replaced else dict(planned.headers)
@@ -148,7 +148,7 @@ def _status_line(given: Answer) -> str:
 def _send(
     sock: socket.socket, given: Answer, request: Request, fault: Misbehaviour, scene: Scene | None = None
 ) -> bool:
-    """Send a whole answer, or as much of it as the fault allows; False ends the connection."""
+    """Send an answer, truncated if the fault says so; False ends the connection."""
     body = b"" if request.method == "HEAD" or given.status in {204, 304} else given.body
     unframed = fault.hang or given.headers.get("Content-Type", "").startswith("text/event-stream")
     head = dict(given.headers)

@@ -1,9 +1,9 @@
 """The streams of the scripted server: content, closure and producers, in memory.
 
-A stream is its bytes and the places where messages end. Offsets are handed out as text that a
-client must not look into; `Odd` ones show whether it does.
+A stream is its bytes and the positions where messages end. Clients must treat offsets as opaque; with
+`odd_offsets` they have an unusual form, which shows whether a client does.
 
-Refusals are values: the status and the headers that an answer to them carries.
+Refusals are values: a status with its headers.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why an append was not taken: an HTTP status with its headers."""
+    """Why an append was refused: a status with its headers."""
 
     status: int
     headers: dict[str, str] = field(default_factory=dict)
@@ -33,7 +33,7 @@ class Stamp:
 
 @dataclass(frozen=True, slots=True)
 class Appended:
-    """An append that was taken, or that had been taken before."""
+    """An append that was accepted, or was a duplicate."""
 
     duplicate: bool = False
     epoch: int | None = None
@@ -76,11 +76,11 @@ class Stream:
         return len(self.content)
 
     def offset(self, position: int) -> str:
-        """A position as the text that clients see."""
+        """A position as an offset."""
         return f"at.{position:08x}~" if self.odd_offsets else f"{0:016d}_{position:016d}"
 
     def position(self, offset: str) -> int | None:
-        """The position that an offset stands for; None when it was never handed out."""
+        """The position that an offset stands for; None when it is not valid."""
         if offset == "-1":
             return 0
         if offset == "now":

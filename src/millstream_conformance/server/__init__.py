@@ -1,4 +1,4 @@
-"""The server suite: does a server keep the rules of the Durable Streams protocol?
+"""The server suite: does a server conform to the Durable Streams protocol?
 
     run_server_suite(url)     run it and get an exit code; the command line calls this
     discover()                the checks as a list, for a test suite of your own

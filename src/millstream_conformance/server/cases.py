@@ -1,8 +1,8 @@
-"""Names by which cases are known outside this suite, so that lists can be compared.
+"""Names of cases in other lists, so that results can be compared.
 
-Implementers exchange lists of case names ("we fail close-idempotent"). These are the names of
-the closure plan, of a well-known list of close mistakes, and of a read-only implementation's
-compatibility table. `unclaimed` finds a name that no check carries.
+Implementers exchange lists of case names ("we fail close-idempotent"). These are the names in the plan
+of the closure feature, in a list of common mistakes about closing, and in the compatibility table of a
+read-only implementation. `unclaimed` finds a name that no check has.
 """
 
 from __future__ import annotations
@@ -99,6 +99,6 @@ NAMED: dict[str, list[str]] = {
 
 
 def unclaimed(checks: Iterable[Check]) -> list[str]:
-    """The names that no check carries."""
+    """The names that no check has."""
     claimed = {name for check in checks for name in check.notes.cases}
     return sorted({name for names in NAMED.values() for name in names} - claimed)

@@ -1,16 +1,16 @@
-"""A check is a test function with its rule numbers. This file is the suite's table of contents.
+"""A check is a test function with its rule numbers; `discover` lists them all.
 
-Tests are plain functions `test_...(server)` in `suite/`. The decorators below write down, on
-the function itself, what it checks and what it needs; `discover` collects them all. The pytest
-plugin, the command line and the mutation tests work from the same list, so none of them can
-run less than the others.
+Tests are plain functions `test_...(server)` in `suite/`. The decorators below attach metadata to
+the function: what it checks and what it needs. The pytest plugin, the command line and the mutation
+tests all work from the same list, so they run the same checks.
 
     @rule("A5")                          the rules of rules.py that it checks: at least one
-    @case("append-to-closed-stream-409") names that it is known by elsewhere (cases.py)
+    @case("append-to-closed-stream-409") names of the same case in other lists (cases.py)
     @each("bad", {"sign": "+1"})         one check per row; the row becomes an argument
     @needs("forks")                      an optional part (offers.py); skipped where it is missing
-    @patient                             goes by the clock: runs beside the others, may be tried again
-    @stricter("why")                     asks for more than the protocol's text does
+    @patient                             waits, or measures time: runs in parallel with the others
+    @stricter("why")                     PROTOCOL.md does not demand it; "why" says why we check it anyway
+    @stricter("why", rows=["sign"])      the same, for some rows of @each only
     @across_restart                      a generator: what is after `yield` runs after a restart
 """
 
@@ -21,7 +21,7 @@ import importlib
 import inspect
 import pkgutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -39,7 +39,7 @@ ALIASES = {
 
 @dataclass
 class Notes:
-    """What the decorators say about one test function."""
+    """The metadata that the decorators attach to one test function."""
 
     rules: list[str] = field(default_factory=list)
     cases: list[str] = field(default_factory=list)
@@ -48,10 +48,15 @@ class Notes:
     patient: bool = False
     restart: bool = False
     stricter: str = ""
+    stricter_rows: dict[str, str] = field(default_factory=dict)
+
+    def of_row(self, row: str) -> Notes:
+        """The notes on one row."""
+        return replace(self, stricter=self.stricter or self.stricter_rows.get(row, ""))
 
 
 def notes_of(function: Callable[..., Any]) -> Notes:
-    """The notes on a function, made on first use."""
+    """The notes on a function, created on first use."""
     if not hasattr(function, ATTRIBUTE):
         setattr(function, ATTRIBUTE, Notes())
     notes: Notes = getattr(function, ATTRIBUTE)
@@ -69,7 +74,7 @@ def rule(*numbers: str) -> Callable[[F], F]:
 
 
 def case(*names: str) -> Callable[[F], F]:
-    """Name the well-known cases that a test stands for."""
+    """Name the cases of other lists that a test covers."""
 
     def note(function: F) -> F:
         notes_of(function).cases.extend(names)
@@ -100,7 +105,7 @@ def each(argument: str, rows: Mapping[str, Any] | Sequence[str]) -> Callable[[F]
 
 
 def patient(function: F) -> F:
-    """Mark a test that waits, or looks at how long something took."""
+    """Mark a test that waits or measures time."""
     notes_of(function).patient = True
     return function
 
@@ -116,11 +121,15 @@ def across_restart(function: Callable[..., Iterator[None]]) -> Callable[..., Ite
     return prepared
 
 
-def stricter(why: str) -> Callable[[F], F]:
-    """Mark a test that asks for more than the protocol's text, and say why it is right to."""
+def stricter(why: str, *, rows: Iterable[str] = ()) -> Callable[[F], F]:
+    """Mark a test, or some of its rows, that asks for more than the protocol's text, and say why."""
 
     def note(function: F) -> F:
-        notes_of(function).stricter = why
+        notes, chosen = notes_of(function), list(rows)
+        if chosen:
+            notes.stricter_rows.update(dict.fromkeys(chosen, why))
+        else:
+            notes.stricter = why
         return function
 
     return note
@@ -201,11 +210,14 @@ def _checks_in(group: str) -> Iterator[Check]:
     module = importlib.import_module(f"millstream_conformance.server.suite.test_{group}")
     for name, function in _tests_in(module):
         for row, arguments in rows_of(function):
-            yield Check(group, name.removeprefix("test_"), row, function, arguments, notes_of(function))
+            notes = notes_of(function).of_row(row)
+            yield Check(group, name.removeprefix("test_"), row, function, arguments, notes)
 
 
 def _tests_in(module: ModuleType) -> Iterator[tuple[str, Callable[..., Any]]]:
     for name, value in vars(module).items():
         if name.startswith("test_") and inspect.isfunction(value) and value.__module__ == module.__name__:
-            assert notes_of(value).rules, f"{module.__name__}.{name} names no rule"
+            notes, rows = notes_of(value), {row for row, _ in rows_of(value)}
+            assert notes.rules, f"{module.__name__}.{name} names no rule"
+            assert notes.stricter_rows.keys() <= rows, f"{module.__name__}.{name}: unknown stricter rows"
             yield name, value

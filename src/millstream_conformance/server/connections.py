@@ -1,4 +1,4 @@
-"""Sockets that speak HTTP/1.1 and hide nothing.
+"""HTTP/1.1 over plain sockets.
 
 A connection reads one answer at a time. Bytes that arrive when none are due (a body after 204,
 a body longer than declared) are evidence, so a connection is inspected before it is reused.
@@ -20,7 +20,7 @@ BODYLESS = {204, 304}
 
 
 class WireError(Exception):
-    """The peer broke HTTP itself: no answer, half an answer, or bytes that are not one."""
+    """The peer violated HTTP: no answer, a truncated one, or bytes that are not HTTP."""
 
 
 class HangUpError(WireError):
@@ -28,7 +28,7 @@ class HangUpError(WireError):
 
 
 class Address:
-    """Where the server is: parsed once from its URL, with the mount prefix kept apart."""
+    """The server's address, parsed from its URL; the mount prefix is separate."""
 
     def __init__(self, url: str) -> None:
         parts = urlsplit(url)
@@ -65,7 +65,7 @@ class Connection:
         self.sock.close()
 
     def stray(self) -> bytes | None:
-        """None when idle and open; b"" when the peer closed it; else bytes nobody asked for."""
+        """None when idle and open; b"" when the peer closed it; else unexpected bytes."""
         if self.buffer:
             return bytes(self.buffer)
         if not select.select([self.sock], [], [], 0)[0]:
@@ -76,7 +76,7 @@ class Connection:
             return b""
 
     def send(self, data: bytes) -> None:
-        """Send all bytes; a peer that hangs up early is not an error until we read."""
+        """Send all bytes; a peer that closes early is not an error until we read."""
         try:
             self.sock.sendall(data)
         except (BrokenPipeError, ConnectionResetError):
@@ -179,7 +179,7 @@ class Pool:
         self._is_closed = False
 
     def acquire(self, timeout_s: float) -> Connection:
-        """An open connection that has nothing unread, fresh if need be."""
+        """An open connection without unread bytes, a new one if necessary."""
         while self._idle:
             try:
                 connection = self._idle.popleft()
@@ -201,7 +201,7 @@ class Pool:
             connection.close()
 
     def inspect(self) -> list[bytes]:
-        """Everything that arrived although nobody asked for it, on connections used so far."""
+        """All unexpected bytes on the connections used so far."""
         for connection in list(self._idle):
             if stray := connection.stray():
                 connection.reusable = False

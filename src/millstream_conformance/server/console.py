@@ -1,4 +1,4 @@
-"""What a person sees in a terminal about the suite itself."""
+"""Terminal output about the suite itself: its coverage."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Server-Sent Events, read the way a browser reads them, with the raw lines kept.
+"""Server-Sent Events, parsed as a browser does, with the raw lines kept.
 
 The parser follows the EventSource standard: lines end at CRLF, LF or CR, one space after the
 colon is dropped, `data` lines are joined with LF. Bytes must be UTF-8: a browser would replace
@@ -149,7 +149,7 @@ class EventStream:
         raise AssertionError(f"the stream ended before the control event; received {self.raw[-300:]!r}")
 
     def ended(self, timeout_s: float = 3.0) -> bool:
-        """Whether the server ends the connection cleanly, with nothing more to say."""
+        """Whether the server ends the connection cleanly, without further events."""
         try:
             return self.next(timeout_s) is None
         except (WireError, AssertionError):

@@ -1,8 +1,8 @@
-"""Why an assertion failed, in the words of the test.
+"""Explain a failed assertion.
 
 Outside pytest a bare `assert` says nothing. This finds the statement that failed, and prints
-it with the value of every name and attribute in it. Calls are not repeated: asking a server
-the same thing twice could change the answer.
+it with the value of every name and attribute in it. Calls are not repeated: a second
+request could get another answer.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ MAX_VALUE = 300
 
 
 def explain(error: BaseException) -> str:
-    """A short account of a failed check: what was expected, what was found, and where."""
+    """A short explanation of a failed check: the assertion, its values, and where it is."""
     where = _where(error.__traceback__)
     if not isinstance(error, AssertionError):
         return "".join(traceback.format_exception_only(error)).strip() + where

@@ -1,7 +1,7 @@
-"""What must hold on every answer, whatever was asked.
+"""What must hold for every answer.
 
-Some rules are not about one request. Each answer of a whole run is looked at here as it comes
-in, and the group `every_answer` reports, at the end, the ones that broke such a rule.
+Some rules are not about one request. Each answer of a run is checked here when it arrives, and the
+group `every_answer` reports the violations at the end.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class Invariants:
     _lock: Lock = field(default_factory=Lock)
 
     def observe(self, answer: Answer, address: Address) -> None:
-        """Look at one answer, unless it is one that the HTTP layer gives before the server is asked."""
+        """Check one answer, unless it comes from the HTTP layer in front of the server."""
         if answer.status in HTTP_LAYER:
             return
         found = [name for name, is_broken in BROKEN_BY.items() if is_broken(answer)]

@@ -1,7 +1,7 @@
-"""JSON as bytes: where the elements of an array begin and end, without touching them.
+"""JSON as bytes: the elements of an array with their exact bytes.
 
-`json.loads` would hide exactly what A10 forbids: a big integer rounded, a key reordered, a
-space lost. So elements are cut out of the text and compared as they are.
+`json.loads` would hide what A10 forbids: a big integer rounded, a key reordered, a
+space lost. So elements are cut out of the text and compared as text.
 """
 
 from __future__ import annotations

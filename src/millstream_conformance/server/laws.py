@@ -1,8 +1,8 @@
-"""How universal rules are tested: many generated examples, the same ones in every run.
+"""General rules are tested with generated examples, the same ones in every run.
 
-A rule such as "bytes come back as they went in" is a law, not an example. Hypothesis looks for
-a counterexample and shrinks it. Examples are few enough for a server across a network and are
-derived from the test's own name, so a failure today is the same failure tomorrow.
+A rule such as "bytes come back as they were written" is a law. Hypothesis looks for a counterexample
+and shrinks it. There are few enough examples for a server across a network, and they are derived from
+the test's name, so a failure can be reproduced.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def law(examples: int = 30, **strategies: st.SearchStrategy[Any]) -> Callable[[C
 
 any_bytes = st.binary(min_size=1, max_size=200)
 
-# Text that browsers, JSON printers and line splitters like to damage.
+# Text that browsers, JSON printers and line splitters often damage.
 _FRAGMENTS = [
     " ",
     "  ",
@@ -88,7 +88,7 @@ def _containers(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
     return st.one_of(array, record)
 
 
-# One JSON value as text, spelled in ways that a parse-and-print server would not keep.
+# One JSON value as text, in spellings that a server that parses and prints does not keep.
 json_spelling = st.recursive(
     st.one_of(_numbers, _strings, st.sampled_from(["true", "false", "null"])), _containers, max_leaves=6
 )

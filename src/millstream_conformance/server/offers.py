@@ -1,8 +1,8 @@
-"""Which optional parts the server has, found out by asking it.
+"""Detect which optional parts the server has.
 
-A server may leave out forks, subscriptions and every extension and still conform. What it
-lacks is announced as skipped, never counted as failed. Probes are kind: they look for a clear
-"no", so that a part that is present but broken is tested and fails.
+A server may leave out forks, subscriptions and every extension and still conform. The
+checks of a missing part are skipped. A probe looks for a clear "no", so that a part that is present
+but broken is tested and fails.
 """
 
 from __future__ import annotations
@@ -32,22 +32,22 @@ DESCRIPTIONS = {
 
 @dataclass(frozen=True, slots=True)
 class Offers:
-    """The optional parts that are there, and the stream root below which `__ds` answers."""
+    """The optional parts that are present, and the stream root above `__ds`."""
 
     present: frozenset[str]
     control_root: str = ""
 
     def missing(self, needed: list[str]) -> list[str]:
-        """Those of `needed` that are not there."""
+        """Those of `needed` that are missing."""
         return [part for part in needed if part not in self.present]
 
     def absent(self) -> list[str]:
-        """Everything optional that is not there, in the table's order."""
+        """All missing parts, in the table's order."""
         return [part for part in DESCRIPTIONS if part not in self.present]
 
 
 def detect(server: Server, *, can_restart: bool = False) -> Offers:
-    """Ask the server what it has. Raises AssertionError when it does not answer at all."""
+    """Probe the server. Raises AssertionError when it does not answer."""
     stream = server.stream("application/octet-stream", b"probe")
     present = _announced(server, stream.path)
     if NUMBERED.fullmatch(stream.tail()):

@@ -18,8 +18,10 @@ Result: TypeAlias = results.Result[Check]
 class Run(results.Run[Check]):
     """All results of a run against one server."""
 
-    def __init__(self, url: str, offers: Offers, *, started_at: str = "") -> None:
-        super().__init__("server", url, RULES, DESCRIPTIONS, offers.present, started_at=started_at)
+    def __init__(self, url: str, offers: Offers, *, started_at: str = "", strict: bool = False) -> None:
+        super().__init__(
+            "server", url, RULES, DESCRIPTIONS, offers.present, started_at=started_at, strict=strict
+        )
 
     @property
     def url(self) -> str:

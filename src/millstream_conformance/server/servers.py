@@ -1,8 +1,8 @@
 """The server under test, as one test sees it.
 
 Each test gets its own `Server`: fresh stream paths, its own transcript, and shared sockets.
-`Stream` adds the words of the protocol (append, close, read) on top of raw requests; every
-word returns the answer and judges nothing, because judging is the test's work.
+`Stream` adds the operations of the protocol (append, close, read) on top of raw requests. They return
+the answer unchecked: checking it is the test's work.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Server:
     ) -> Answer:
         """Send one request to a path below the mount and return its answer.
 
-        `fresh` uses a connection of its own, for requests that leave one in ruins.
+        `fresh` uses a new connection, for requests after which it cannot be reused.
         """
         target = self.address.mount + path + (f"?{query}" if query else "")
         request = Request(method, target, Headers(headers), body, chunked)
@@ -99,7 +99,7 @@ class Server:
         return answer
 
     def events(self, path: str, query: str, headers: HeaderInput = ()) -> EventStream:
-        """Open a live SSE connection of its own."""
+        """Open a live SSE connection."""
         target = f"{self.address.mount}{path}?{query}"
         opened = EventStream(
             self.address, Request("GET", target, Headers(headers)), self.transcript, self.timeout_s
@@ -133,7 +133,7 @@ class Server:
 
 
 class Meanwhile(Generic[T]):
-    """Work that goes on in the background; `result()` waits for it and raises what it raised."""
+    """Work in the background; `result()` waits for it and raises what it raised."""
 
     def __init__(self, work: Callable[[], T]) -> None:
         self._outcome: list[T] = []

@@ -1,4 +1,4 @@
-"""One stream under test, in the protocol's words. Every method is exactly one request."""
+"""One stream under test. Every method is exactly one request, except `pages` and `content`."""
 
 from __future__ import annotations
 
@@ -81,12 +81,12 @@ class Stream:
         timeout_s: float | None = None,
         **params: Any,
     ) -> Answer:
-        """GET: a catch-up read, or whatever the parameters make of it."""
+        """GET: a catch-up read, or another read by its parameters."""
         asked = _query({"offset": offset, **params}) if raw_query is None else raw_query
         return self.server.request("GET", self.path, headers, query=asked, timeout_s=timeout_s)
 
     def poll(self, offset: str, **params: Any) -> Answer:
-        """A long-poll that waits as long as the server likes, up to 40 s."""
+        """A long-poll; the server may take up to 40 s."""
         return self.get(offset, live="long-poll", timeout_s=40, **params)
 
     def events(self, offset: str | None, headers: HeaderInput = (), **params: Any) -> EventStream:

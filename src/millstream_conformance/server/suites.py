@@ -1,11 +1,12 @@
 """A run of checks against one server.
 
-Most checks answer in milliseconds and run one after another. Those marked `patient` (a TTL must
-pass, a long-poll must time out) start first, in threads of their own, and are collected when
-their turn comes: their waits overlap and the suite stays short. They go by the clock, so a machine
-that was busy for a moment can fail them: one that fails is tried again, and a server that is wrong
-fails each time. Checks that span a restart are driven to their `yield` together, so the server is
-restarted once.
+Most checks take milliseconds and run one after another. Those marked `patient` (a TTL must pass, a
+long-poll must time out) start first, in their own threads, and are collected in order: their waits
+overlap and the suite stays short. Checks that span a restart are driven to their `yield` together,
+so the server is restarted once.
+
+Each check is run once, unless `tries` says otherwise: on a busy machine a correct server can miss a
+deadline. A result says how many tries it took.
 """
 
 from __future__ import annotations
@@ -27,7 +28,6 @@ from millstream_conformance.server.results import Result
 from millstream_conformance.server.servers import Server
 
 PATIENT_THREADS = 24
-PATIENT_TRIES = 3
 RESTART_TIMEOUT_S = 30.0
 
 
@@ -40,14 +40,14 @@ class Suite:
         *,
         restart_command: str | None = None,
         offers: Offers | None = None,
-        patient_tries: int = PATIENT_TRIES,
+        tries: int = 1,
     ) -> None:
         self.address = Address(url)
         self.pool = Pool(self.address)
         self.invariants = Invariants()
         self.run_id = secrets.token_hex(4)
         self.restart_command = restart_command
-        self.patient_tries = patient_tries
+        self.tries = tries
         self.offers = offers or detect(self.server("probe"), can_restart=bool(restart_command))
         self._threads: ThreadPoolExecutor | None = None
         self._waiting: dict[str, Future[Attempt]] = {}
@@ -55,12 +55,12 @@ class Suite:
         self._halfway: dict[str, Halfway] | None = None
 
     def server(self, label: str) -> Server:
-        """A fresh view of the server for one check."""
+        """The server as one check sees it: fresh paths, an empty transcript."""
         root = self.offers.control_root if hasattr(self, "offers") else ""
         return Server(self.pool, run_id=self.run_id, label=label, standing=self.invariants, control_root=root)
 
     def start(self, checks: Iterable[Check]) -> None:
-        """Start what waits, and bring restart checks to the point of the restart."""
+        """Start the patient checks, and note which ones span a restart."""
         ready = [check for check in checks if not self.offers.missing(check.notes.needs)]
         patient = [check for check in ready if check.notes.patient]
         if patient:
@@ -76,10 +76,10 @@ class Suite:
             return self._waiting[check.id].result().result()
         if check.notes.restart:
             return self._after_restart(check).result()
-        return self._attempt(check).result()
+        return self._attempts(check).result()
 
     def close(self) -> None:
-        """Let go of threads and sockets."""
+        """Stop threads and close sockets."""
         if self._threads:
             self._threads.shutdown(wait=False, cancel_futures=True)
         self.pool.close()
@@ -89,14 +89,12 @@ class Suite:
         return Attempt(check, server, lambda: check.run(server))
 
     def _attempts(self, check: Check) -> Attempt:
-        """Try a check until it does not fail, or has failed often enough."""
-        attempt = self._attempt(check)
-        for _ in range(self.patient_tries - 1):
-            if not attempt.failed:
-                break
-            again = self._attempt(check)
-            again.before = attempt
-            attempt = again
+        """Run a check until it does not fail or there are no tries left."""
+        first = attempt = self._attempt(check)
+        while attempt.failed and attempt.tries < self.tries:
+            tries = attempt.tries + 1
+            attempt = self._attempt(check)
+            attempt.tries, attempt.first = tries, first
         return attempt
 
     def _after_restart(self, check: Check) -> Attempt:
@@ -130,7 +128,7 @@ def label(check: Check) -> str:
 
 
 class Attempt:
-    """A check that was run. What went wrong is kept, and explained only when it is asked for.
+    """A check that was run. Its error is kept, and explained only when the result is needed.
 
     Explaining parses source code, which CPython 3.11 cannot do in two threads at once, so it is
     left to the thread that collects the results.
@@ -139,32 +137,35 @@ class Attempt:
     def __init__(self, check: Check, server: Server, work: Callable[[], Any]) -> None:
         self.check = check
         self.error: Exception | None = None
-        self.before: Attempt | None = None
+        self.tries = 1
+        self.first: Attempt | None = None
         started = time.perf_counter()
         try:
             work()
-        except Exception as error:  # whatever went wrong is this check's failure
+        except Exception as error:  # any exception is a failure of this check
             self.error = error
         self._elapsed_s = time.perf_counter() - started
         self._exchange = server.transcript.render() if self.error else ""
 
     @property
     def failed(self) -> bool:
-        """Whether it was run, and went wrong."""
+        """Whether it ran and failed."""
         return self.error is not None and not isinstance(self.error, unittest.SkipTest)
 
     def result(self) -> Result:
-        """The outcome in words; one that passed in the end says what was wrong before."""
+        """The outcome as data; one that passed on a further try carries the message of the first."""
         if self.error is None:
-            before = f"passed when tried again\n{self.before.result().message}" if self.before else ""
-            return Result(self.check, "passed", before, elapsed_s=self._elapsed_s)
+            message = f"the first try failed:\n{self.first.result().message}" if self.first else ""
+            return Result(self.check, "passed", message, elapsed_s=self._elapsed_s, tries=self.tries)
         if isinstance(self.error, unittest.SkipTest):
             return Result(self.check, "skipped", str(self.error), elapsed_s=self._elapsed_s)
-        return Result(self.check, "failed", explain(self.error), self._exchange, self._elapsed_s)
+        return Result(
+            self.check, "failed", explain(self.error), self._exchange, self._elapsed_s, tries=self.tries
+        )
 
 
 class Halfway:
-    """A check that has done what comes before the restart."""
+    """A check that has run up to the restart."""
 
     def __init__(self, check: Check, server: Server) -> None:
         self._server = server
@@ -172,7 +173,7 @@ class Halfway:
         self._before = Attempt(check, server, lambda: next(self._steps))
 
     def finish(self) -> Attempt:
-        """Do the rest, unless the first half already failed."""
+        """Run the rest, unless the first half failed."""
         if self._before.error:
             return self._before
         return Attempt(self._before.check, self._server, lambda: next(self._steps, None))

@@ -1,7 +1,7 @@
-"""What was said: the exact exchanges of a test, as text that a person can read and replay.
+"""The exact exchanges of a test, as readable text.
 
-A failing conformance test is an argument with somebody else's server. The transcript is the
-evidence, so it shows both messages in full; only long bodies are shortened, and it says so.
+A failing check is a claim about somebody else's server, and the transcript is the evidence: it shows
+both messages in full. Only long bodies are shortened, and it says so.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Transcript:
         self._entries.append(text)
 
     def clear(self) -> None:
-        """Forget what came before: a property starts its next example."""
+        """Drop all exchanges: a law starts its next example."""
         self._entries.clear()
         self._count = 0
 

@@ -1,7 +1,7 @@
-"""HTTP messages as values: what was sent, what came back, byte for byte.
+"""HTTP messages as values: exactly what was sent and received.
 
-Client libraries tidy up: they merge headers, decode bodies, follow redirects, add defaults.
-A conformance suite must see what is on the wire, so these classes hold exactly that.
+Client libraries merge headers, decode bodies, follow redirects and add defaults. A conformance suite
+must see what is on the wire.
 """
 
 from __future__ import annotations
@@ -97,12 +97,12 @@ class Answer:
 
     @property
     def up_to_date(self) -> bool:
-        """Whether the answer claims to reach the tail."""
+        """Whether the answer says up to date."""
         return self.headers.get("Stream-Up-To-Date") == "true"
 
     @property
     def closed(self) -> bool:
-        """Whether the answer says end of stream."""
+        """Whether the answer says closed."""
         return self.headers.get("Stream-Closed") == "true"
 
     @property

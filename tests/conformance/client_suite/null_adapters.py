@@ -1,12 +1,14 @@
-"""Adapters that are of no use: the suite must not let them pass.
+"""Useless adapters, which the suite must fail.
 
 `error` answers every command with an error, `success` with a success, `crash` ends after init,
-`silent` never answers, `chatty` writes a line too many, `garbage` writes what is not JSON.
+`silent` never answers, `silent-parent` neither and has a child process, `chatty` writes an extra line,
+`garbage` writes something that is not JSON, `nulls` writes null for every field that is not a string.
 """
 
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from typing import Any
 
@@ -41,6 +43,9 @@ def answer(kind: str, command: dict[str, Any]) -> dict[str, Any]:
             "message": f"no: {command.get('path')}, producerId, epoch, maxBatchBytes",
             **({"status": status} if status else {}),
         }
+    if kind == "nulls":
+        fields = ("status", "chunks", "headersSent", "paramsSent", "upToDate", "streamClosed")
+        return {"type": command["type"], "success": True, "offset": "1", **dict.fromkeys(fields)}
     return {
         "type": command["type"],
         "success": True,
@@ -66,6 +71,9 @@ def main() -> None:
             print("the reason", file=sys.stderr, flush=True)
             sys.exit(3)
         if kind == "silent":
+            continue
+        if kind == "silent-parent":
+            subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
             continue
         if kind == "garbage":
             print("Traceback (most recent call last):", flush=True)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from conformance.client_suite.small_client.mutants import MUTANTS
+from conformance.client_suite.small_client.mutants import MUTANTS, VARIANTS
 from millstream_conformance.client import Case, discover, run_cases
 from millstream_conformance.client.rules import RULES
 from millstream_conformance.results import Run
@@ -25,6 +25,13 @@ def test_a_correct_client_passes() -> None:
     run = run_cases(ADAPTER, discover())
     assert [(result.check.id, result.message) for result in run.failures] == []
     assert run.count("passed") == len(run.results) >= 200
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_a_client_that_the_protocol_allows_conforms(variant: str) -> None:
+    run = run_cases([*ADAPTER, variant], discover())
+    assert [(result.check.id, result.message) for result in run.failures if not result.is_stricter] == []
+    assert run.failures, "the stricter cases do not notice it"
 
 
 def test_every_rule_has_a_mutant() -> None:

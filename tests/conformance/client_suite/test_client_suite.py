@@ -7,6 +7,7 @@ import json
 import os
 import re
 import shlex
+import signal
 import subprocess
 import sys
 import threading
@@ -16,6 +17,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+from conformance.client_suite.null_adapters import INIT
 from millstream_conformance.client import discover, run_cases, run_client_suite
 from millstream_conformance.client.adapters import Adapter
 from millstream_conformance.client.cases import load, load_file
@@ -27,7 +29,7 @@ HERE = Path(__file__).parent
 ADAPTER = [sys.executable, str(HERE / "small_client")]
 NULL = [sys.executable, str(HERE / "null_adapters.py")]
 
-SEED_CASES = [
+CLOSURE_CASES = [
     "close-empty-stream",
     "close-with-content",
     "close-with-final-message",
@@ -53,8 +55,7 @@ SEED_CASES = [
 
 
 def test_every_named_closure_case_is_there() -> None:
-    assert len(SEED_CASES) == 21
-    assert set(SEED_CASES) <= {case.name for case in discover(only=["closure"])}
+    assert set(CLOSURE_CASES) <= {case.name for case in discover(only=["closure"])}
 
 
 def test_every_rule_has_a_case() -> None:
@@ -83,13 +84,13 @@ def test_an_adapter_that_only_succeeds_passes_almost_nothing() -> None:
 
 
 def test_a_missing_feature_skips_its_cases_and_says_so() -> None:
-    output = io.StringIO()
+    output, number = io.StringIO(), len(discover(only=["sse"]))
     assert run_client_suite([*NULL, "featureless"], only="sse", output=output) == 1
-    assert "not offered: server-sent events: 35 skipped" in output.getvalue()
-    assert "does not conform: 35 skipped" in output.getvalue()
+    assert f"not offered: server-sent events: {number} skipped" in output.getvalue()
+    assert f"does not conform: {number} skipped" in output.getvalue()
 
 
-def test_an_adapter_that_crashes_fails_with_its_last_words() -> None:
+def test_an_adapter_that_crashes_fails_with_its_stderr() -> None:
     run = run_cases([*NULL, "crash"], discover(only=["close-empty-stream", "close-with-content"]))
     assert run.count("failed") == 2
     assert "the adapter ended while create was outstanding" in run.failures[0].message
@@ -108,7 +109,45 @@ def test_an_adapter_that_does_not_answer_fails_after_the_limit() -> None:
     assert time.monotonic() - started < 20
 
 
-def test_lines_that_are_not_results_are_told() -> None:
+def test_an_adapter_whose_child_holds_its_pipes_is_ended() -> None:
+    started = time.monotonic()
+    run = run_cases([*NULL, "silent-parent"], discover(only=["close-empty-stream"]), limit_s=1)
+    assert "no answer to create within 1 s" in run.failures[0].message
+    assert time.monotonic() - started < 20
+
+
+def test_a_child_in_another_session_does_not_stop_the_run() -> None:
+    """It survives its adapter and keeps the pipes open: they are left to it."""
+    code = f"""
+import subprocess, sys
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(30)"], start_new_session=True)
+print({json.dumps(json.dumps(INIT))}, flush=True)
+print(child.pid, file=sys.stderr, flush=True)
+sys.stdin.read()
+"""
+    adapter = Adapter([sys.executable, "-c", code], "http://127.0.0.1:1", limit_s=5)
+    started = time.monotonic()
+    adapter.close()
+    assert time.monotonic() - started < 15
+    os.kill(int(adapter.stderr[0]), signal.SIGKILL)
+
+
+def test_nulls_in_results_are_problems_of_the_case() -> None:
+    run = run_cases([*NULL, "nulls"], discover(only=["close-empty-stream", "sse-empty", "dynamic"]))
+    assert run.count("failed") == len(run.results)
+    assert any("`chunks` must be a list" in result.message for result in run.failures)
+
+
+@pytest.mark.parametrize("features", [None, 7, [{}], "sse"])
+def test_features_of_another_form_are_an_adapter_error(features: object) -> None:
+    hello = json.dumps({**INIT, "features": features})
+    adapter = [sys.executable, "-c", f"print({hello!r}, flush=True); input()"]
+    output = io.StringIO()
+    assert run_client_suite(adapter, output=output) == 2
+    assert "`features` must be" in output.getvalue()
+
+
+def test_lines_that_are_not_results_are_reported() -> None:
     [failed] = run_cases([*NULL, "garbage"], discover(only=["close-empty-stream"])).failures
     assert "one JSON object on a line, not b'Traceback" in failed.message
 
@@ -183,6 +222,37 @@ def test_the_command_line(tmp_path: Path) -> None:
     assert "conforms: 1 passed" in done.stdout
 
 
+def test_only_stricter_failures_conform_unless_strict() -> None:
+    output = io.StringIO()
+    command = [*ADAPTER, "query-unsorted"]
+    assert run_client_suite(command, only="CU2", output=output) == 0
+    assert "conforms: 1 passed; stricter: 2 failed" in output.getvalue()
+    assert run_client_suite(command, only="CU2", strict=True, output=output) == 1
+    assert "failed because of --strict" in output.getvalue()
+
+
+def test_a_case_is_played_once_unless_told_otherwise(tmp_path: Path) -> None:
+    """The adapter crashes in the first case that it is started for, and then works."""
+    marker = tmp_path / "crashed"
+    code = f"""
+import pathlib, runpy, sys
+marker = pathlib.Path({str(marker)!r})
+first, sys.argv = not marker.exists(), [{str(HERE / "null_adapters.py")!r}, "crash"]
+if first:
+    marker.touch()
+    runpy.run_path(sys.argv[0], run_name="__main__")
+sys.argv = [{str(HERE / "small_client")!r}]
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+    command, cases = [sys.executable, "-c", code], discover(only=["close-idempotent"])
+    [result] = run_cases(command, cases, jobs=1).results
+    assert (result.outcome, result.tries) == ("failed", 1)
+    marker.unlink()
+    [result] = run_cases(command, cases, jobs=1, tries=3).results
+    assert (result.outcome, result.tries) == ("passed", 2)
+    assert result.message.startswith("the first try failed:\nthe adapter ended while create was outstanding")
+
+
 # -- The form of case files ----------------------------------------------------------------------
 
 CASE = """
@@ -225,12 +295,12 @@ def test_a_case_file_in_the_form_is_loaded(tmp_path: Path) -> None:
         ("contentType: text/plain", "expect: {sent: [{count: 1}]}", "sent 1: method is missing"),
         ("contentType: text/plain", 'path: "${other}"', "${other} was not saved before"),
         ("{action: create, contentType: text/plain}", "{action: append}", "(append): data is missing"),
-        ("{action: create, contentType: text/plain}", "{action: behave}", "asks nothing of the client"),
+        ("{action: create, contentType: text/plain}", "{action: behave}", "has no step for the client"),
         ("{action: create, contentType: text/plain}", "{action: misbehave, times: 2}", "but not how"),
         (
             "{action: create, contentType: text/plain}",
             "{action: behave, expect: {status: 1}}",
-            "only the client",
+            "only client actions",
         ),
         ("id: one", "id: One Two", "an id is words in lower case"),
         ("id: sample", "id: example", "the id must be the file's name"),

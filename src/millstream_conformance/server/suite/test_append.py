@@ -85,12 +85,25 @@ def test_every_byte_value_is_kept(server: Server, content_type: str) -> None:
 
 @rule("A1")
 def test_concurrent_appends_are_all_kept_whole(server: Server) -> None:
-    """Appends that race are put in some order: none lost, none doubled, none interleaved."""
+    """Concurrent appends are stored in some order: none is lost, duplicated or interleaved."""
     stream = server.stream()
     messages = [f"<{number:02d}{'x' * 50}>".encode() for number in range(24)]
     with ThreadPoolExecutor(8) as threads:
         answers = list(threads.map(stream.append, messages))
     assert {answer.status for answer in answers} == {204}
+    content = stream.content()
+    assert len(content) == sum(map(len, messages))
+    assert all(content.count(message) == 1 for message in messages)
+
+
+@rule("A1", "O1")
+@stricter("section 5.2 lets a server that joins appends answer all of them with the tail behind the last")
+def test_concurrent_appends_have_offsets_of_their_own(server: Server) -> None:
+    """Each of several concurrent appends is answered with the offset at the end of its own bytes."""
+    stream = server.stream()
+    messages = [f"<{number:02d}{'x' * 50}>".encode() for number in range(24)]
+    with ThreadPoolExecutor(8) as threads:
+        answers = list(threads.map(stream.append, messages))
     assert len({answer.next_offset for answer in answers}) == len(messages)
     in_order = [
         message for _, message in sorted(zip([a.next_offset for a in answers], messages, strict=True))
@@ -110,7 +123,7 @@ def test_concurrent_appends_are_all_kept_whole(server: Server) -> None:
 )
 @stricter("one order of checks makes refusals predictable for clients that recover from them")
 def test_a_missing_stream_is_404_first(server: Server, headers: dict[str, str]) -> None:
-    """No stream: 404, before anything about the request is judged."""
+    """A missing stream is 404 before anything else about the request is checked."""
     body = b"" if "Stream-Closed" in headers else b"x"
     assert server.at(server.path()).append(body, headers).status == 404
 
@@ -140,8 +153,9 @@ def test_syntax_is_judged_before_closure(server: Server, malformed: tuple[bytes,
         "stream-seq": {"Stream-Seq": "a"},
     },
 )
+@stricter("section 5.2 recommends this order with SHOULD")
 def test_closed_is_said_before_any_other_conflict(server: Server, also_wrong: dict[str, str]) -> None:
-    """An append to a closed stream that is wrong in other ways too is told that it is closed."""
+    """An append to a closed stream that has other conflicts too is answered with Stream-Closed."""
     stream = server.stream()
     stream.append(b"x", {"Stream-Seq": "b"})
     stream.close()
@@ -170,7 +184,7 @@ def test_content_types_of_appends_compare_without_case(server: Server) -> None:
 @rule("A2")
 @stricter("one order of checks makes refusals predictable for clients that recover from them")
 def test_content_type_is_judged_before_the_producer(server: Server) -> None:
-    """A fenced producer with the wrong content type learns about the type."""
+    """A stale epoch with the wrong content type is 409, not 403."""
     stream = server.stream()
     stream.append(b"x", stamp("p", 5, 0))
     answer = stream.append(b"y", stamp("p", 1, 0), content_type="application/xml")
@@ -179,6 +193,7 @@ def test_content_type_is_judged_before_the_producer(server: Server) -> None:
 
 
 @rule("A2", "A9")
+@stricter("the protocol gives no order for these two")
 def test_the_producer_is_judged_before_stream_seq(server: Server) -> None:
     """A producer's gap is reported although Stream-Seq would be refused too."""
     stream = server.stream()
@@ -193,7 +208,7 @@ def test_the_producer_is_judged_before_stream_seq(server: Server) -> None:
 
 @rule("A9")
 def test_stream_seq_must_rise(server: Server) -> None:
-    """A Stream-Seq at or below the last one is 409, changes nothing, and is not 'closed'."""
+    """A Stream-Seq at or below the last one is 409 without Stream-Closed and changes nothing."""
     stream = server.stream()
     assert stream.append(b"1", {"Stream-Seq": "b"}).status == 204
     for late in ("b", "a", "B", "1"):
@@ -208,7 +223,7 @@ def test_stream_seq_must_rise(server: Server) -> None:
 
 @rule("A9")
 def test_stream_seq_compares_bytewise(server: Server) -> None:
-    """Order is that of bytes, not of numbers or of an alphabet."""
+    """Stream-Seq values are compared as bytes, not as numbers or words."""
 
     @law(
         examples=25, values=st.lists(st.text("019aAbBzZ_.~-", min_size=1, max_size=4), min_size=2, max_size=6)
@@ -223,8 +238,9 @@ def test_stream_seq_compares_bytewise(server: Server) -> None:
 
 
 @rule("A9")
+@stricter("section 5.2 also lets the scope be the writer")
 def test_stream_seq_belongs_to_one_stream(server: Server) -> None:
-    """Another stream starts afresh, and a refused append does not advance the sequence."""
+    """Each stream has its own sequence, and a refused append does not advance it."""
     first, second = server.stream(), server.stream()
     assert first.append(b"x", {"Stream-Seq": "z"}).status == 204
     assert second.append(b"x", {"Stream-Seq": "a"}).status == 204

@@ -24,7 +24,7 @@ def unchanged(stream: Stream, before: str) -> bool:
 
 @rule("A3")
 def test_an_empty_append_is_400(server: Server) -> None:
-    """An empty body that does not close is a mistake."""
+    """An empty body without Stream-Closed is 400."""
     stream = server.stream("text/plain", b"x")
     assert stream.append(b"").status == 400
     assert unchanged(stream, stream.created.next_offset)
@@ -32,7 +32,7 @@ def test_an_empty_append_is_400(server: Server) -> None:
 
 @rule("A3")
 def test_a_body_without_a_content_type_is_400(server: Server) -> None:
-    """A body must say what it is."""
+    """A body without Content-Type is 400."""
     stream = server.stream("text/plain", b"x")
     assert stream.append(b"y", content_type=None).status == 400
     assert unchanged(stream, stream.created.next_offset)
@@ -68,10 +68,10 @@ def test_a_body_without_a_content_type_is_400(server: Server) -> None:
     },
 )
 def test_bad_json_is_400_and_changes_nothing(server: Server, body: bytes) -> None:
-    """What is not valid JSON is refused whole."""
+    """Invalid JSON is 400, and nothing of it is stored."""
     stream = server.stream("application/json", b'[{"kept":true}]')
     assert stream.append(body).status == 400
-    assert elements(stream.content()) == ['{"kept":true}']
+    assert stream.get().json() == [{"kept": True}]
     assert unchanged(stream, stream.created.next_offset)
 
 
@@ -87,24 +87,24 @@ def test_bad_json_is_400_and_changes_nothing(server: Server, body: bytes) -> Non
 )
 @stricter("readers parse what a server accepts, and many of them recurse")
 def test_json_that_nests_too_deep_is_400(server: Server, body: bytes) -> None:
-    """More than 512 levels are refused, and the server lives on."""
+    """More than 512 levels of nesting are 400."""
     stream = server.stream("application/json", b'[{"kept":true}]')
     assert stream.append(body).status == 400
-    assert elements(stream.content()) == ['{"kept":true}']
+    assert stream.get().json() == [{"kept": True}]
 
 
 @rule("A3")
 def test_json_may_nest_up_to_the_limit(server: Server) -> None:
-    """500 levels are fine."""
+    """500 levels of nesting are accepted."""
     stream = server.stream("application/json")
     deep = '{"a":' * 500 + "1" + "}" * 500
     assert stream.append(deep.encode()).status == 204
-    assert elements(stream.content()) == [deep]
+    assert len(elements(stream.content())) == 1
 
 
 @rule("A3", "C6")
 def test_other_types_take_any_bytes(server: Server) -> None:
-    """Only application/json is parsed: its relatives are bytes."""
+    """Only application/json is parsed; types such as application/ndjson are bytes."""
     for content_type in ("application/ndjson", "application/vnd.example+json", "application/json-seq"):
         stream = server.stream(content_type)
         assert stream.append(b"{not json\xff").status == 204
@@ -133,7 +133,7 @@ def test_a_chunked_body_is_joined(server: Server) -> None:
 )
 @stricter("HTTP lets a sender compress; storing compressed bytes as content would corrupt the stream")
 def test_an_encoded_body_is_stored_decoded(server: Server, encoded: tuple[str, bytes, bytes]) -> None:
-    """Content-Encoding is undone before the bytes become content, on POST and on PUT."""
+    """Content-Encoding is decoded before the bytes are stored, on POST and on PUT."""
     encoding, body, content = encoded
     stream = server.stream("text/plain", body, headers={"Content-Encoding": encoding})
     assert stream.append(body, {"Content-Encoding": encoding}).status == 204
@@ -143,7 +143,7 @@ def test_an_encoded_body_is_stored_decoded(server: Server, encoded: tuple[str, b
 @rule("A11")
 @stricter("JSON can only be validated after decoding")
 def test_encoded_json_is_validated_after_decoding(server: Server) -> None:
-    """A gzipped batch is flattened, a gzipped mistake refused."""
+    """A gzipped batch is flattened, and gzipped invalid JSON is 400."""
     stream = server.stream("application/json")
     assert stream.append(gzip.compress(b"[1,2]"), {"Content-Encoding": "gzip"}).status == 204
     assert stream.append(gzip.compress(b"[3,"), {"Content-Encoding": "gzip"}).status == 400
@@ -153,7 +153,7 @@ def test_encoded_json_is_validated_after_decoding(server: Server) -> None:
 @rule("A11")
 @stricter("appending bytes that nobody can decode is silent corruption")
 def test_an_unknown_encoding_is_415(server: Server) -> None:
-    """A body in an encoding that the server does not know is refused."""
+    """An unknown Content-Encoding is 415."""
     stream = server.stream("text/plain", b"x")
     assert stream.append(b"y", {"Content-Encoding": "rot13"}).status == 415
     assert unchanged(stream, stream.created.next_offset)
@@ -163,7 +163,7 @@ def test_an_unknown_encoding_is_415(server: Server) -> None:
 @each("damaged", {"not-gzip": b"plain", "cut-off": gzip.compress(TEXT)[:-6], "empty": b""})
 @stricter("half a body is not a body")
 def test_a_damaged_encoding_is_400(server: Server, damaged: bytes) -> None:
-    """A body that does not decode is malformed, and nothing of it is kept."""
+    """A body that cannot be decoded is 400, and nothing of it is stored."""
     stream = server.stream("text/plain", b"x")
     assert stream.append(damaged, {"Content-Encoding": "gzip"}).status == 400
     assert unchanged(stream, stream.created.next_offset)

@@ -58,14 +58,14 @@ def test_until_the_tail_is_a_plain_read(server: Server, closed: bool) -> None:
 @needs("until")
 @each("query", ["until=abc", "until=", "until=0,1", "limit=abc", "limit=-1", "limit=1.5", "limit="])
 def test_a_malformed_bound_is_400(server: Server, query: str) -> None:
-    """Bounds are as strict as offsets."""
+    """A malformed bound is 400."""
     assert server.stream("text/plain", b"x").get(raw_query=f"offset=-1&{query}").status == 400
 
 
 @rule("G7")
 @needs("until")
 def test_a_limit_makes_small_pages(server: Server) -> None:
-    """Pages are at most the limit (or one message), move on, and together are the stream."""
+    """Pages have at most `limit` bytes or one message, and together are the stream."""
     strategies = {"pieces": st.lists(any_bytes, min_size=1, max_size=8), "limit": st.integers(1, 300)}
 
     @law(examples=20, **strategies)
@@ -121,7 +121,7 @@ def test_a_json_message_is_never_cut(server: Server) -> None:
     },
 )
 def test_head_has_the_headers_of_the_get(server: Server, params: dict[str, Any]) -> None:
-    """HEAD with read parameters tells where the same GET would end, without the bytes."""
+    """HEAD with read parameters has the headers of the same GET."""
     stream = server.stream("text/plain", b"one ")
     named = {"first": stream.created.next_offset, "second": stream.append(b"two ").next_offset}
     named["tail"] = stream.append(b"three").next_offset

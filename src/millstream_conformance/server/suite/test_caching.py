@@ -20,14 +20,14 @@ def tag_of(answer: Answer) -> str:
 
 @rule("G3")
 def test_the_same_read_has_the_same_etag(server: Server) -> None:
-    """Nothing happened, nothing changed."""
+    """The same read has the same ETag while nothing changes."""
     stream = server.stream("text/plain", b"hello")
     assert tag_of(stream.get("-1")) == tag_of(stream.get("-1"))
 
 
 @rule("G3")
 def test_etags_differ_by_start_and_end(server: Server) -> None:
-    """Another start, or more data, is another entity."""
+    """Another start or more data changes the ETag."""
     stream = server.stream("text/plain", b"one")
     whole = tag_of(stream.get())
     rest = tag_of(stream.get(stream.tail()))
@@ -37,15 +37,16 @@ def test_etags_differ_by_start_and_end(server: Server) -> None:
 
 
 @rule("G3")
+@stricter("an ETag identifies one URL only in HTTP; section 5.6 puts the stream into its format")
 def test_etags_differ_between_streams(server: Server) -> None:
-    """Two streams with the same bytes are two entities."""
+    """Two streams with the same bytes have different ETags."""
     assert tag_of(server.stream(body=b"same").get()) != tag_of(server.stream(body=b"same").get())
 
 
 @rule("G3")
 @stricter("a cache would otherwise serve a deleted stream's bytes as the new stream's")
 def test_etags_differ_between_a_stream_and_its_successor(server: Server) -> None:
-    """A stream that was deleted and created again is another one, even with content of the same length."""
+    """A stream that was deleted and created again has other ETags, even with content of the same length."""
     stream = server.stream("text/plain", b"old!")
     before = tag_of(stream.get())
     stream.delete()
@@ -58,7 +59,7 @@ def test_etags_differ_between_a_stream_and_its_successor(server: Server) -> None
 
 @rule("G3")
 def test_closing_changes_the_etag(server: Server) -> None:
-    """A 304 must not hide that the stream has ended, with data and at the tail."""
+    """Closing changes the ETag, with data and at the tail."""
     stream = server.stream("text/plain", b"hello")
     tail = stream.tail()
     whole, empty = tag_of(stream.get()), tag_of(stream.get(tail))
@@ -73,22 +74,33 @@ def test_closing_changes_the_etag(server: Server) -> None:
 @rule("G3")
 @each("shape", {"exact": "{}", "list": '"other", {}', "weak": "W/{}", "any": "*"})
 def test_a_matching_etag_is_304(server: Server, shape: str) -> None:
-    """304 has no body and tells a reader all that the 200 would have told."""
+    """A matching If-None-Match is 304 without a body."""
     stream = server.stream("text/plain", b"hello")
     full = stream.get("-1")
     tag = tag_of(full)
     answer = stream.get("-1", headers={"If-None-Match": shape.format(tag.removeprefix("W/"))})
     assert answer.status == 304
     assert answer.body == b""
-    assert tag_of(answer) == tag
+
+
+@rule("G3")
+@stricter("sections 5.6 and 10.1 do not list headers of a 304")
+def test_a_304_has_the_stream_headers(server: Server) -> None:
+    """304 carries the ETag, the next offset and Stream-Up-To-Date of the 200."""
+    stream = server.stream("text/plain", b"hello")
+    full = stream.get("-1")
+    answer = stream.get("-1", headers={"If-None-Match": tag_of(full)})
+    assert answer.status == 304
+    assert tag_of(answer) == tag_of(full)
     assert answer.next_offset == full.next_offset
     assert answer.up_to_date
     assert "Stream-Closed" not in answer.headers
 
 
 @rule("G3")
+@stricter("sections 5.6 and 10.1 do not list headers of a 304")
 def test_a_304_of_a_closed_stream_says_closed(server: Server) -> None:
-    """The end of the stream is told on a 304 too."""
+    """A 304 of a closed stream has Stream-Closed."""
     stream = server.stream("text/plain", b"hello", closed=True)
     answer = stream.get(headers={"If-None-Match": tag_of(stream.get())})
     assert answer.status == 304
@@ -98,7 +110,7 @@ def test_a_304_of_a_closed_stream_says_closed(server: Server) -> None:
 
 @rule("G3")
 def test_another_etag_gets_the_data(server: Server) -> None:
-    """What does not match is read in full, and so is what has grown."""
+    """Another ETag, or more data, gives the full answer."""
     stream = server.stream("text/plain", b"hello")
     tag = tag_of(stream.get())
     assert stream.get(headers={"If-None-Match": '"other"'}).body == b"hello"
@@ -110,6 +122,7 @@ def test_another_etag_gets_the_data(server: Server) -> None:
 
 @rule("G6")
 @case("cache-control-catch-up-public")
+@stricter("section 10.1 says SHOULD, and allows private")
 def test_catch_up_reads_are_cacheable(server: Server) -> None:
     """`public, max-age=60, stale-while-revalidate=300`, with data and at the tail."""
     stream = server.stream("text/plain", b"hello")
@@ -120,7 +133,7 @@ def test_catch_up_reads_are_cacheable(server: Server) -> None:
 @rule("G6")
 @stricter("a shared cache must not hand one user's stream to another")
 def test_reads_with_credentials_are_private(server: Server) -> None:
-    """A read that carries Authorization is not for shared caches."""
+    """The answer to a read with Authorization is private."""
     stream = server.stream("text/plain", b"hello")
     answer = stream.get(headers={"Authorization": "Bearer conformance"})
     assert "public" not in answer.cache_control
@@ -129,8 +142,9 @@ def test_reads_with_credentials_are_private(server: Server) -> None:
 
 @rule("G6")
 @case("cache-control-head-no-store")
+@stricter("sections 5.5 and 8 say SHOULD")
 def test_metadata_is_not_stored(server: Server) -> None:
-    """HEAD and `offset=now` are true only now."""
+    """HEAD and `offset=now` are no-store."""
     stream = server.stream("text/plain", b"hello")
     assert "no-store" in stream.head().cache_control
     assert "no-store" in stream.get("now").cache_control
@@ -138,8 +152,9 @@ def test_metadata_is_not_stored(server: Server) -> None:
 
 @rule("G6")
 @patient
+@stricter("section 10.1 only asks caches not to store it")
 def test_an_empty_long_poll_is_not_stored(server: Server) -> None:
-    """A 204 from a cache would hide what came since."""
+    """The 204 of a long-poll is no-store."""
     stream = server.stream("text/plain", b"hello")
     answer = stream.poll(stream.tail())
     assert answer.status == 204

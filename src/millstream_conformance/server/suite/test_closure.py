@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 
-from millstream_conformance.server.checks import case, each, rule
+from millstream_conformance.server.checks import case, each, rule, stricter
 from millstream_conformance.server.servers import Server
 
 
 @rule("A1", "A4")
 @case("close-stream-empty-post", "close-returns-offset", "close-returns-header")
 def test_an_empty_post_closes(server: Server) -> None:
-    """Close-only is 204 with the unchanged tail and Stream-Closed, and sticks."""
+    """Close-only is 204 with the unchanged tail and Stream-Closed."""
     stream = server.stream("text/plain", b"content")
     answer = stream.close()
     assert answer.status == 204
@@ -24,7 +24,7 @@ def test_an_empty_post_closes(server: Server) -> None:
 @rule("A1")
 @case("close-with-final-append")
 def test_a_last_append_closes_atomically(server: Server) -> None:
-    """Body and closure arrive together: one answer, one read."""
+    """A last append and the close are one atomic step."""
     stream = server.stream("text/plain", b"first ")
     answer = stream.close(b"last")
     assert answer.status == 204
@@ -38,7 +38,7 @@ def test_a_last_append_closes_atomically(server: Server) -> None:
 @rule("A6")
 @case("close-idempotent")
 def test_closing_again_is_204(server: Server) -> None:
-    """Close-only may be repeated for ever, with the same final offset."""
+    """Repeating close-only is 204 with the same final offset."""
     stream = server.stream("text/plain", b"x")
     final = stream.close().next_offset
     for _ in range(3):
@@ -77,7 +77,7 @@ def test_true_counts_in_any_case(server: Server, value: str) -> None:
     {"false": "false", "yes": "yes", "one": "1", "empty": "", "twice": "true, true", "quoted": '"true"'},
 )
 def test_other_values_are_as_if_absent(server: Server, value: str) -> None:
-    """Anything but `true` neither closes nor offends; an empty body then is an ordinary mistake."""
+    """Any other value is ignored: nothing is closed, and an empty body is 400."""
     stream = server.stream(headers={"Stream-Closed": value})
     assert not stream.head().closed
     answer = stream.append(b"x", {"Stream-Closed": value})
@@ -91,7 +91,7 @@ def test_other_values_are_as_if_absent(server: Server, value: str) -> None:
 @rule("A5")
 @case("append-to-closed-stream-409", "append-to-closed-stream-header", "409-includes-stream-offset")
 def test_appending_to_a_closed_stream_is_409(server: Server) -> None:
-    """The refusal says closed and where the stream ends, and keeps nothing of the body."""
+    """409 with Stream-Closed and the final offset, and nothing is stored."""
     stream = server.stream("text/plain", b"all there is")
     final = stream.close().next_offset
     answer = stream.append(b"more")
@@ -104,7 +104,7 @@ def test_appending_to_a_closed_stream_is_409(server: Server) -> None:
 @rule("A7", "A5")
 @case("append-and-close-to-closed-stream-409")
 def test_closing_with_a_body_is_not_repeatable(server: Server) -> None:
-    """Without a producer nobody can tell a retry from a second last word: 409."""
+    """Closing with a body again, without a producer, is 409."""
     stream = server.stream()
     final = stream.close(b"last").next_offset
     answer = stream.close(b"last")
@@ -116,7 +116,7 @@ def test_closing_with_a_body_is_not_repeatable(server: Server) -> None:
 
 @rule("A2")
 def test_closing_a_missing_stream_is_404(server: Server) -> None:
-    """There is nothing to close."""
+    """Closing a missing stream is 404."""
     assert server.at(server.path()).close().status == 404
 
 
@@ -136,7 +136,7 @@ def test_of_racing_last_appends_one_wins(server: Server) -> None:
 @rule("G8")
 @case("head-closed-stream")
 def test_head_shows_closure(server: Server) -> None:
-    """HEAD says closed, with the final offset."""
+    """HEAD of a closed stream has Stream-Closed and the final offset."""
     stream = server.stream("text/plain", b"x")
     final = stream.close().next_offset
     answer = stream.head()
@@ -154,7 +154,7 @@ def test_head_of_an_open_stream_does_not_mention_closure(server: Server) -> None
 @rule("G1")
 @case("read-closed-stream-at-tail", "read-closed-stream-empty-body")
 def test_at_the_tail_of_a_closed_stream_is_the_end(server: Server) -> None:
-    """Reading from the final offset: 200, nothing, up to date, closed."""
+    """Reading from the final offset is 200, empty, up to date and closed."""
     stream = server.stream("text/plain", b"x")
     final = stream.close().next_offset
     answer = stream.get(final)
@@ -168,7 +168,7 @@ def test_at_the_tail_of_a_closed_stream_is_the_end(server: Server) -> None:
 @rule("G1")
 @case("read-closed-stream-final-chunk-with-data", "state-complete")
 def test_the_last_data_of_a_closed_stream_says_closed(server: Server) -> None:
-    """An answer that reaches the end says so with the data: complete."""
+    """A read that reaches the end of a closed stream says closed with the data."""
     stream = server.stream()
     stream.append(b"message-1")
     stream.append(b"message-2")
@@ -182,7 +182,7 @@ def test_the_last_data_of_a_closed_stream_says_closed(server: Server) -> None:
 @rule("G1")
 @case("state-caught-up-open")
 def test_a_caught_up_reader_of_an_open_stream(server: Server) -> None:
-    """Up to date, and not a word of closure."""
+    """At the tail of an open stream a read is up to date and does not mention closure."""
     stream = server.stream("text/plain", b"x")
     for answer in (stream.get(), stream.get(stream.tail())):
         assert answer.up_to_date
@@ -191,8 +191,9 @@ def test_a_caught_up_reader_of_an_open_stream(server: Server) -> None:
 
 @rule("G1")
 @case("read-closed-stream-partial", "state-catching-up")
+@stricter("section 5.6 says SHOULD NOT")
 def test_a_partial_read_of_a_closed_stream_says_neither(server: Server) -> None:
-    """While more is to come: not up to date, not closed; both appear together at the end."""
+    """Partial reads are neither up to date nor closed; the last one is both."""
     stream = server.stream("application/octet-stream")
     for letter in b"abcd":
         stream.append(bytes([letter]) * 700_000)
@@ -209,7 +210,7 @@ def test_a_partial_read_of_a_closed_stream_says_neither(server: Server) -> None:
 
 @rule("G1")
 def test_closure_is_found_after_catching_up(server: Server) -> None:
-    """A reader at the tail learns of a later close by asking again from there."""
+    """After a later close, a read from the tail says closed."""
     stream = server.stream("text/plain", b"x")
     caught_up = stream.get()
     assert not caught_up.closed
@@ -224,7 +225,7 @@ def test_closure_is_found_after_catching_up(server: Server) -> None:
 @rule("G2")
 @each("content_type", {"text": "text/plain", "json": "application/json"})
 def test_now_on_a_closed_stream_says_closed(server: Server, content_type: str) -> None:
-    """`offset=now` on a finished stream answers at once with the end."""
+    """`offset=now` on a closed stream answers at once with Stream-Closed."""
     stream = server.stream(content_type, b"[1]", closed=True)
     answer = stream.get("now")
     assert answer.status == 200

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from millstream_conformance.server.checks import rule
+from millstream_conformance.server.checks import rule, stricter
 from millstream_conformance.server.json_text import elements
 from millstream_conformance.server.servers import Server
 from millstream_conformance.server.streams import stamp
@@ -24,6 +24,7 @@ def test_a_deleted_stream_is_gone(server: Server) -> None:
 
 
 @rule("F4")
+@stricter("section 4 says that a deleted path SHOULD NOT be used again")
 def test_a_new_stream_at_the_path_inherits_nothing(server: Server) -> None:
     """Content, closure, producers and sequences of the old stream are forgotten."""
     stream = server.stream("text/plain", b"old")

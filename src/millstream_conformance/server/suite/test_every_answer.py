@@ -16,6 +16,7 @@ def holds(server: Server, name: str) -> None:
 
 @rule("H1")
 @each("name", ["nosniff", "resource-policy", "allowed-origin", "no-credentials-for-any-origin"])
+@stricter("section 12.7 says SHOULD, and the protocol does not mention CORS; browsers need both")
 def test_every_answer_was_safe_for_browsers(server: Server, name: str) -> None:
     """No answer lacked a header that browsers need."""
     holds(server, name)
@@ -30,12 +31,14 @@ def test_every_error_was_a_problem_document(server: Server) -> None:
 
 @rule("H4")
 @each("name", ["retry-after", "no-server-errors"])
+@stricter("the protocol does not mention Retry-After; clients need it", rows=["retry-after"])
 def test_every_trouble_was_answered_properly(server: Server, name: str) -> None:
     """No 429 or 503 came without Retry-After, and no request broke the server."""
     holds(server, name)
 
 
 @rule("F3")
+@stricter("section 4.2 describes these headers for requests, but does not forbid them in answers")
 def test_no_answer_showed_a_fork(server: Server) -> None:
     """No answer had a fork header."""
     holds(server, "no-fork-headers")
@@ -43,19 +46,19 @@ def test_no_answer_showed_a_fork(server: Server) -> None:
 
 @rule("O2")
 def test_no_answer_had_a_sentinel_as_offset(server: Server) -> None:
-    """No answer had -1, now or nothing as its next offset."""
+    """No answer had `-1`, `now` or an empty text as its next offset."""
     holds(server, "no-sentinel-offsets")
 
 
 @rule("G1")
 def test_no_answer_repeated_a_header(server: Server) -> None:
-    """No answer had two values where there is one."""
+    """No answer repeated a header that has one value."""
     holds(server, "single-headers")
 
 
 @rule("A1")
 def test_no_content_had_no_length(server: Server) -> None:
-    """No 204 announced a body."""
+    """No 204 had a Content-Length above zero."""
     holds(server, "no-content-is-empty")
 
 

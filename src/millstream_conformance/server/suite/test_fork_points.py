@@ -26,7 +26,7 @@ def sub(value: str) -> dict[str, str]:
     },
 )
 def test_an_impossible_fork_offset_is_400(server: Server, at: str) -> None:
-    """Past the tail or malformed: 400, and nothing is created."""
+    """A fork offset past the tail or malformed is 400 and creates nothing."""
     source = server.stream("text/plain", b"x")
     fork = fork_of(source, at)
     assert fork.created.status == 400
@@ -37,7 +37,7 @@ def test_an_impossible_fork_offset_is_400(server: Server, at: str) -> None:
 @needs("forks")
 @each("count", {"first": 1, "middle": 3, "whole-message": 5})
 def test_a_sub_offset_counts_bytes(server: Server, count: int) -> None:
-    """Bytes past the fork offset, up to the whole next message."""
+    """A sub-offset counts bytes past the fork offset, up to the whole next message."""
     source = server.stream("text/plain", b"start-")
     at = source.created.next_offset
     source.append(b"hello")
@@ -55,7 +55,7 @@ def test_a_sub_offset_counts_bytes(server: Server, count: int) -> None:
 @needs("forks")
 @each("count", {"first": 1, "middle": 2, "whole-batch": 3})
 def test_a_sub_offset_counts_json_messages(server: Server, count: int) -> None:
-    """Flattened messages past the fork offset."""
+    """A sub-offset of a JSON stream counts flattened messages."""
     source = server.stream("application/json", b'["zero"]')
     at = source.created.next_offset
     source.append(b'["a","b","c"]')
@@ -69,6 +69,7 @@ def test_a_sub_offset_counts_json_messages(server: Server, count: int) -> None:
 @rule("F1")
 @needs("forks")
 @each("value", ["+1", "-1", "01", "1.0", "1e0", "one", "", " ", "0x1", "1_0"])
+@stricter("section 4.2 asks for a non-negative integer and does not mention leading zeros", rows=["01"])
 def test_a_malformed_sub_offset_is_400(server: Server, value: str) -> None:
     """A sub-offset is a plain non-negative integer."""
     source = server.stream("text/plain", b"start-")
@@ -83,7 +84,7 @@ def test_a_malformed_sub_offset_is_400(server: Server, value: str) -> None:
 @needs("forks")
 @each("content_type", {"bytes": "text/plain", "json": "application/json"})
 def test_a_sub_offset_past_the_next_boundary_is_400(server: Server, content_type: str) -> None:
-    """It refines one step; it cannot jump over a boundary, nor past the tail."""
+    """A sub-offset past the next boundary or past the tail is 400."""
     source = server.stream(content_type)
     start = source.created.next_offset
     source.append(b"[1,2]" if content_type == "application/json" else b"ab")
@@ -96,18 +97,25 @@ def test_a_sub_offset_past_the_next_boundary_is_400(server: Server, content_type
 @rule("F1")
 @needs("forks")
 def test_a_sub_offset_needs_what_it_refines(server: Server) -> None:
-    """Above zero it needs a fork offset; any value needs a source."""
+    """A sub-offset above zero needs a fork offset and a source."""
     source = server.stream("text/plain", b"hello")
     assert fork_of(source, headers=sub("1")).created.status == 400
     assert fork_of(source, headers=sub("0")).created.status == 201
-    for value in ("0", "1"):
-        assert server.at(server.path()).put(headers=sub(value)).status == 400
+    assert server.at(server.path()).put(headers=sub("1")).status == 400
+
+
+@rule("F1")
+@needs("forks")
+@stricter("section 5.1 demands a source, but section 4.2 makes 0 the same as no sub-offset")
+def test_a_sub_offset_of_zero_needs_a_source(server: Server) -> None:
+    """`Stream-Fork-Sub-Offset: 0` without a source is 400."""
+    assert server.at(server.path()).put(headers=sub("0")).status == 400
 
 
 @rule("F1", "C1")
 @needs("forks")
 def test_a_sub_offset_of_zero_is_none(server: Server) -> None:
-    """0 equals absent, also when configurations are compared; another value is 409."""
+    """A sub-offset of 0 equals none, also when configurations are compared."""
     source = server.stream("text/plain", b"start-")
     at = source.created.next_offset
     source.append(b"hello")
@@ -122,7 +130,7 @@ def test_a_sub_offset_of_zero_is_none(server: Server) -> None:
 @needs("forks")
 @stricter("silently ignoring a fork offset would create a stream that the writer did not ask for")
 def test_a_fork_offset_without_a_source_is_400(server: Server) -> None:
-    """A point needs a stream that it is a point of."""
+    """A fork offset without a source is 400."""
     tail = server.stream("text/plain", b"x").tail()
     stream = server.at(server.path())
     assert stream.put(headers={"Stream-Fork-Offset": tail}).status == 400
@@ -139,4 +147,3 @@ def test_a_rejected_fork_holds_no_reference(server: Server) -> None:
     assert fork_of(source, content_type="application/json").created.status == 409
     assert source.delete().status == 204
     assert source.get().status == 404
-    assert source.put().status == 201

@@ -5,8 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 
-from millstream_conformance.server.checks import needs, patient, rule
-from millstream_conformance.server.json_text import elements
+from millstream_conformance.server.checks import needs, patient, rule, stricter
 from millstream_conformance.server.servers import Server
 from millstream_conformance.server.streams import Stream, stamp
 
@@ -60,7 +59,7 @@ def test_a_fork_at_an_offset_has_the_prefix(server: Server) -> None:
 @rule("F1", "F3")
 @needs("forks")
 def test_source_and_fork_go_their_own_ways(server: Server) -> None:
-    """After the fork, appends and closure on one side do not show on the other."""
+    """After the fork, appends and closure of one stream do not affect the other."""
     source = server.stream("text/plain", b"shared ")
     fork = fork_of(source)
     appended = fork.append(b"fork")
@@ -83,14 +82,14 @@ def test_a_json_fork_reads_as_one_array(server: Server) -> None:
     fork = fork_of(source)
     fork.append(b'{"n":3}')
     source.append(b'{"n":"other"}')
-    assert elements(fork.get().body) == ['{"n":1}', '{"n":2}', '{"n":3}']
-    assert elements(fork.get(source.created.next_offset).body) == ['{"n":3}']
+    assert fork.get().json() == [{"n": 1}, {"n": 2}, {"n": 3}]
+    assert fork.get(source.created.next_offset).json() == [{"n": 3}]
 
 
 @rule("F1")
 @needs("forks")
 def test_a_fork_of_a_fork(server: Server) -> None:
-    """Chains are read through, whatever the depth."""
+    """A fork of a fork reads through the whole chain."""
     source = server.stream("text/plain", b"a")
     middle = fork_of(source)
     middle.append(b"b")
@@ -104,7 +103,7 @@ def test_a_fork_of_a_fork(server: Server) -> None:
 @rule("F1", "C6")
 @needs("forks")
 def test_a_fork_has_its_sources_content_type(server: Server) -> None:
-    """Omitted it is inherited, equal it is accepted, different it is 409."""
+    """An omitted content type is inherited, the same one accepted, another one 409."""
     source = server.stream("text/plain; charset=UTF-8", b"x")
     assert fork_of(source).head().content_type == "text/plain; charset=UTF-8"
     assert fork_of(source, content_type="TEXT/plain; charset=UTF-8").created.status == 201
@@ -140,7 +139,7 @@ def test_creating_the_same_fork_again_is_200(server: Server) -> None:
 @rule("F1")
 @needs("forks")
 def test_a_closed_stream_can_be_forked_open(server: Server) -> None:
-    """A fork of a finished stream can go on."""
+    """A fork of a closed stream is open."""
     source = server.stream("text/plain", b"done", closed=True)
     fork = fork_of(source)
     assert fork.created.status == 201
@@ -158,17 +157,16 @@ def test_a_fork_knows_no_writers(server: Server) -> None:
     source.append(b"1", {**stamp("p", 5, 0), "Stream-Seq": "m"})
     source.append(b"2", {**stamp("p", 5, 1), "Stream-Seq": "n"})
     fork = fork_of(source)
-    gap = fork.append(b"no", stamp("p", 5, 2))
-    assert gap.status == 409
-    assert gap.headers.get("Producer-Expected-Seq") == "0"
+    assert fork.append(b"no", stamp("p", 5, 2)).status in {400, 409}
     assert fork.append(b"3", {**stamp("p", 0, 0), "Stream-Seq": "a"}).status == 200
     assert fork.content() == b"123"
 
 
 @rule("F3")
 @needs("forks")
+@stricter("section 4.2 describes these headers for requests, but does not forbid them in answers")
 def test_forks_do_not_show_in_answers(server: Server) -> None:
-    """No fork header in any answer, on either side."""
+    """No answer for the fork or its source has a fork header."""
     source = server.stream("text/plain", b"x")
     fork = fork_of(source, source.tail())
     for answer in (fork.created, fork.head(), fork.get(), fork.append(b"y"), source.head(), source.get()):

@@ -82,10 +82,11 @@ ERRORS = {name: row for name, row in ANSWERS.items() if row[0] >= 400}
 
 @rule("H1")
 @each("kind", ANSWERS)
+@stricter("section 12.7 says SHOULD, and the protocol does not mention CORS; browsers need both")
 def test_every_kind_of_answer_is_safe_for_browsers(
     server: Server, kind: tuple[int, Callable[[Server], Answer]]
 ) -> None:
-    """No sniffing, a resource policy, and an allowed origin without credentials."""
+    """Every answer has nosniff, a resource policy, and an allowed origin without credentials."""
     status, ask = kind
     answer = ask(server)
     assert answer.status == status
@@ -98,6 +99,7 @@ def test_every_kind_of_answer_is_safe_for_browsers(
 @rule("H1")
 @case("cors-headers")
 @each("exists", {"existing": True, "missing": False})
+@stricter("the protocol does not mention CORS; browsers need it")
 def test_preflights_are_answered(server: Server, exists: bool) -> None:
     """OPTIONS is 204, also where no stream is, and allows every method and header of the protocol."""
     path = server.stream().path if exists else server.path()
@@ -115,8 +117,9 @@ def test_preflights_are_answered(server: Server, exists: bool) -> None:
 
 
 @rule("H1")
+@stricter("the protocol does not mention CORS; browsers need it")
 def test_answers_expose_the_protocols_headers(server: Server) -> None:
-    """A script in a browser can read every header that it needs."""
+    """Answers expose every header of the protocol to scripts."""
     exposed = (
         server.stream()
         .get(headers={"Origin": "https://app.example"})
@@ -146,7 +149,7 @@ def test_errors_are_problem_documents(server: Server, kind: tuple[int, Callable[
 @rule("H2")
 @stricter("clients choose what to do by the code, so it must tell refusals apart that share a status")
 def test_codes_tell_conflicts_apart(server: Server) -> None:
-    """Closed, content type, sequence, gap and configuration are five codes behind 409."""
+    """Five kinds of 409 have five codes: closed, content type, sequence, gap, configuration."""
     stream = server.stream()
     stream.append(b"x", {**stamp("p", 0, 0), "Stream-Seq": "b"})
     answers = [
@@ -174,8 +177,9 @@ def test_codes_tell_conflicts_apart(server: Server) -> None:
         "body": lambda server, evil: server.stream("application/json").append(evil.encode()),
     },
 )
+@stricter("the protocol says nothing about the bodies of errors")
 def test_errors_do_not_echo_markup(server: Server, place: Callable[[Server, str], Answer]) -> None:
-    """What a request contains is never repeated as markup."""
+    """An error never repeats markup from the request."""
     answer = place(server, "<script>alert(1)</script>")
     assert answer.status >= 400
     assert b"<script" not in answer.body.lower()
@@ -184,8 +188,9 @@ def test_errors_do_not_echo_markup(server: Server, place: Callable[[Server, str]
 
 @rule("H3")
 @each("method", ["PATCH", "TRACE", "PROPFIND"])
+@stricter("the protocol does not mention other methods; HTTP also has 501")
 def test_other_methods_are_405(server: Server, method: str) -> None:
-    """A method without a meaning is refused, and Allow says which have one."""
+    """Other methods are 405 with Allow."""
     stream = server.stream("text/plain", b"x")
     answer = server.request(method, stream.path)
     assert answer.status == 405

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from millstream_conformance.server.checks import each, needs, patient, rule
+from millstream_conformance.server.checks import each, needs, patient, rule, stricter
 from millstream_conformance.server.servers import Server
 from millstream_conformance.server.subscriptions import Subscription, settle
 from millstream_conformance.server.suite.waiting import eventually
@@ -13,8 +13,9 @@ from millstream_conformance.server.suite.waiting import eventually
 @rule("S1", "S4")
 @needs("subscriptions")
 @each("by", {"append": b"", "creation": b"first"})
+@stricter("section 7.1 speaks of appends only", rows=["creation"])
 def test_new_data_writes_a_wake_event(server: Server, by: bytes) -> None:
-    """An append, or a PUT with a body, wakes with an event of the protocol's shape."""
+    """An append, or a PUT with a body, writes a wake event with the protocol's fields."""
     subscription = Subscription(server)
     subscription.pull()
     stream = subscription.stream("in/a", by)
@@ -32,7 +33,7 @@ def test_new_data_writes_a_wake_event(server: Server, by: bytes) -> None:
 @rule("S1")
 @needs("subscriptions")
 def test_a_wake_in_flight_is_not_repeated(server: Server) -> None:
-    """More data before the claim is the same wake; a stream outside the pattern is none."""
+    """There is one wake until it is claimed, and none for a stream outside the pattern."""
     subscription = Subscription(server)
     subscription.pull()
     stream = subscription.stream("in/a")
@@ -46,7 +47,7 @@ def test_a_wake_in_flight_is_not_repeated(server: Server) -> None:
 @rule("S1", "S4")
 @needs("subscriptions")
 def test_a_claim_shows_the_work(server: Server) -> None:
-    """200 with wake, generation, token, lease, and for each stream where it is and was."""
+    """A claim has wake, generation, token and lease, and acked and tail offset of each stream."""
     subscription = Subscription(server)
     stream = subscription.stream("in/a", b"old")
     before = stream.tail()
@@ -84,7 +85,7 @@ def test_a_second_worker_is_told_who_holds_it(server: Server) -> None:
 @rule("S1", "S4")
 @needs("subscriptions")
 def test_acking_everything_ends_the_work(server: Server) -> None:
-    """`{"ok":true,"next_wake":false}`, and the cursor is where the ack says."""
+    """Acking everything with done ends the work and moves the cursor."""
     subscription = Subscription(server)
     subscription.pull()
     stream = subscription.stream("in/a")
@@ -116,7 +117,7 @@ def test_acking_a_part_wakes_again(server: Server) -> None:
 @rule("S1")
 @needs("subscriptions")
 def test_an_ack_without_done_keeps_the_lease(server: Server) -> None:
-    """A heartbeat applies its acks and leaves the worker in charge."""
+    """An ack without done moves the cursor and keeps the lease."""
     subscription = Subscription(server)
     subscription.pull()
     stream = subscription.stream("in/a")
@@ -168,6 +169,7 @@ def test_a_wrong_token_moves_nothing(server: Server, token: str) -> None:
 @rule("S4")
 @needs("subscriptions")
 @each("bad", {"unknown-stream": ("{}/in/nowhere", None), "bad-offset": ("{}/in/b", "abc,def")})
+@stricter("section 7.2 does not say what a bad entry in acks does")
 def test_acks_are_atomic(server: Server, bad: tuple[str, str | None]) -> None:
     """One bad entry refuses the whole request with 400, and no cursor moves."""
     subscription = Subscription(server)
@@ -187,7 +189,7 @@ def test_acks_are_atomic(server: Server, bad: tuple[str, str | None]) -> None:
 @rule("S1", "S4")
 @needs("subscriptions")
 def test_releasing_wakes_somebody_else(server: Server) -> None:
-    """204, another wake for the work that is left, and the old claim is fenced."""
+    """Releasing is 204, wakes again for the remaining work, and fences the old claim."""
     subscription = Subscription(server)
     subscription.pull()
     stream = subscription.stream("in/a")
@@ -206,7 +208,7 @@ def test_releasing_wakes_somebody_else(server: Server) -> None:
 @needs("subscriptions")
 @patient
 def test_a_lease_that_runs_out_frees_the_work(server: Server) -> None:
-    """A worker that dies is replaced after its lease, and is fenced if it comes back."""
+    """An expired lease can be claimed by another worker, and the old one is fenced."""
     subscription = Subscription(server)
     subscription.pull(lease_ttl_ms=1000)
     stream = subscription.stream("in/a")

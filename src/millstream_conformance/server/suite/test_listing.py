@@ -33,7 +33,7 @@ def all_paths(server: Server, **params: Any) -> list[str]:
 @rule("X2")
 @needs("list")
 def test_a_listed_stream_is_described(server: Server) -> None:
-    """Path, content type, tail, closure and size, as HEAD would tell."""
+    """An entry has path, content type, tail, closure and size."""
     base = server.path()
     stream = server.stream("text/plain", b"hello", path=f"{base}/a", closed=True)
     (entry,) = listed(server, prefix=base)["streams"]
@@ -76,7 +76,7 @@ def test_globs_select(server: Server, glob: tuple[str, set[str]]) -> None:
 @rule("X2")
 @needs("list")
 def test_what_is_deleted_is_not_listed(server: Server) -> None:
-    """A listing shows what exists."""
+    """A deleted stream is not listed."""
     stream = server.stream()
     assert all_paths(server, prefix=stream.path) == [stream.path]
     stream.delete()
@@ -87,5 +87,5 @@ def test_what_is_deleted_is_not_listed(server: Server) -> None:
 @needs("list")
 @each("query", ["limit=abc", "limit=0", "limit=-1"])
 def test_a_malformed_page_size_is_400(server: Server, query: str) -> None:
-    """A page has at least one entry."""
+    """A malformed page size is 400."""
     assert server.request("GET", "/__ds/streams", query=query).status == 400

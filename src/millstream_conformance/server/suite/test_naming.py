@@ -25,6 +25,7 @@ METHODS = ["PUT", "GET", "HEAD", "POST", "DELETE"]
         "looks-like-a-file": "/{}.tar.gz",
     },
 )
+@stricter("section 3 leaves the URL structure to the server")
 def test_any_path_is_a_stream(server: Server, shape: str) -> None:
     """A path of any shape can be created, written and read."""
     unique = server.path().strip("/").replace("/", "-")
@@ -36,6 +37,7 @@ def test_any_path_is_a_stream(server: Server, shape: str) -> None:
 
 
 @rule("P1")
+@stricter("section 3 leaves the URL structure to the server")
 def test_a_stream_and_the_streams_below_it_are_independent(server: Server) -> None:
     """`/x` and `/x/y` are two streams, not a folder and its file."""
     parent = server.stream("text/plain", b"parent")
@@ -70,6 +72,7 @@ def test_the_reserved_segment_is_never_a_stream(server: Server, spelling: str) -
 
 
 @rule("P2")
+@stricter("section 3 leaves the URL structure to the server")
 def test_the_reserved_segment_is_only_the_first_one(server: Server) -> None:
     """`__ds` further down a path is an ordinary name."""
     stream = server.stream("text/plain", b"mine", path=f"{server.path()}/__ds/x")
@@ -125,6 +128,7 @@ def test_names_have_a_length_limit(server: Server) -> None:
         "trailing-character": ("name", "name."),
     },
 )
+@stricter("section 3 leaves the URL structure to the server")
 def test_two_spellings_are_two_streams(server: Server, pair: tuple[str, str]) -> None:
     """Case and Unicode normal form are part of a name."""
     base = server.path()
@@ -135,6 +139,7 @@ def test_two_spellings_are_two_streams(server: Server, pair: tuple[str, str]) ->
 
 
 @rule("P3")
+@stricter("section 3 leaves the URL structure to the server; RFC 3986 calls these URLs equivalent")
 def test_percent_encoding_is_not_part_of_the_name(server: Server) -> None:
     """`%61` and `a`, `%e6` and `%E6` are the same stream."""
     base = server.path()
@@ -145,6 +150,7 @@ def test_percent_encoding_is_not_part_of_the_name(server: Server) -> None:
 
 @rule("P4")
 @needs("default-port")
+@stricter("section 13.1 names a port only; a server without access control must not be open to a network")
 def test_the_default_interface_is_loopback(server: Server) -> None:
     """A server that was started with its defaults cannot be reached through another interface."""
     addresses = {str(info[4][0]) for info in socket.getaddrinfo(socket.gethostname(), 4437, socket.AF_INET)}

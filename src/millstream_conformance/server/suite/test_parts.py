@@ -25,7 +25,7 @@ def commit(stream: Stream, *parts: str, headers: dict[str, str] | None = None) -
 @rule("X3")
 @needs("parts")
 def test_parts_are_invisible_until_committed(server: Server) -> None:
-    """Staging is 204 and shows nowhere; the commit appends all, in the order named."""
+    """A staged part is invisible; the commit appends all parts in the named order."""
     stream = server.stream("text/plain", b"start ")
     before = stream.tail()
     assert stage(stream, "b", b"two ").status == 204
@@ -115,7 +115,7 @@ def test_a_part_can_be_taken_back(server: Server) -> None:
 @rule("X3", "R4")
 @needs("parts")
 def test_a_repeated_commit_is_a_duplicate(server: Server) -> None:
-    """With a producer the commit is 200 once and 204 ever after, though the parts are gone."""
+    """With a producer, a commit is 200 once and 204 when repeated."""
     stream = server.stream()
     stage(stream, "a", b"x")
     first = commit(stream, "a", headers=stamp("driver", 7, 0))
@@ -131,7 +131,7 @@ def test_a_repeated_commit_is_a_duplicate(server: Server) -> None:
 @rule("X3", "A9")
 @needs("parts")
 def test_a_commit_obeys_stream_seq(server: Server) -> None:
-    """Stream-Seq means on a commit what it means on an append."""
+    """A commit respects Stream-Seq as an append does."""
     stream = server.stream()
     stream.append(b"x", {"Stream-Seq": "b"})
     stage(stream, "a", b"y")
@@ -142,7 +142,7 @@ def test_a_commit_obeys_stream_seq(server: Server) -> None:
 @rule("X3", "A4")
 @needs("parts")
 def test_a_commit_can_close(server: Server) -> None:
-    """With parts it is the last append; with none it is close-only."""
+    """A commit can close the stream, with parts or without."""
     stream = server.stream()
     stage(stream, "a", b"x")
     closed = commit(stream, "a", headers={"Stream-Closed": "true"})

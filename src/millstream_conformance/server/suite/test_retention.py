@@ -41,7 +41,7 @@ def earliest_of(stream: Stream) -> str:
 @patient
 @each("limit", {"bytes": {"Stream-Retain-Bytes": "1000"}, "seconds": {"Stream-Retain-Seconds": "1"}})
 def test_an_offset_that_was_dropped_is_410(server: Server, limit: dict[str, str]) -> None:
-    """Old bytes go, their offsets are 410, and the newest stay readable."""
+    """Offsets of dropped bytes are 410, and the newest bytes stay readable."""
     stream = server.stream("text/plain", headers=limit)
     first = stream.append(b"a" * 600).next_offset
     for letter in b"bcdefgh":
@@ -59,7 +59,7 @@ def test_an_offset_that_was_dropped_is_410(server: Server, limit: dict[str, str]
 @patient
 @each("mode", {"catch-up": None, "long-poll": "long-poll", "sse": "sse"})
 def test_a_410_says_where_the_rest_begins(server: Server, mode: str | None) -> None:
-    """The problem has the code OFFSET_GONE and the earliest offset, from which reading goes on."""
+    """The 410 has the code OFFSET_GONE and the earliest readable offset."""
     stream = overfull(server)
     gone = stream.get(stream.created.next_offset, live=mode)
     assert gone.status == 410
@@ -74,7 +74,7 @@ def test_a_410_says_where_the_rest_begins(server: Server, mode: str | None) -> N
 @needs("retain")
 @patient
 def test_at_least_the_newest_bytes_are_kept_and_old_ones_go(server: Server) -> None:
-    """What is left ends with everything within the limit, begins with a whole append, and is not all."""
+    """At least the newest bytes within the limit are kept, from a whole append on, and older ones dropped."""
     stream = overfull(server)
     kept = stream.content()
     assert kept.endswith(b"g" * 400 + b"h" * 600)
@@ -99,7 +99,7 @@ def test_the_start_is_the_beginning_of_what_is_kept(server: Server) -> None:
 @needs("retain", "numbered-offsets")
 @patient
 def test_offsets_go_on_counting(server: Server) -> None:
-    """What is dropped still counts: offsets neither begin again nor change."""
+    """Offsets do not change when older bytes are dropped."""
     stream = overfull(server)
     assert int(stream.tail().rpartition("_")[2]) == 8 * 600
     before = stream.tail()
@@ -135,7 +135,7 @@ def test_what_is_young_is_kept(server: Server) -> None:
 @needs("retain")
 @patient
 def test_a_reader_at_the_tail_reads_on(server: Server) -> None:
-    """Losing what lies behind a live reader does not disturb it."""
+    """Dropping bytes that a live reader has read does not affect it."""
     stream = server.stream("text/plain", headers={"Stream-Retain-Bytes": "1000"})
     with stream.events("now") as events:
         events.until_control()
@@ -209,7 +209,7 @@ def test_retention_is_configuration(server: Server, other: dict[str, str]) -> No
 @needs("retain", "restart")
 @across_restart
 def test_what_was_dropped_stays_dropped(server: Server) -> Iterator[None]:
-    """After a restart a stream begins where it began, or later, and keeps what it kept."""
+    """After a restart a stream begins where it did or later, and keeps what is within its limits."""
     stream = overfull(server)
     earliest, tail = earliest_of(stream), stream.tail()
     yield

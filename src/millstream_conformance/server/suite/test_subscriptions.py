@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from millstream_conformance.server.checks import each, needs, rule
+from millstream_conformance.server.checks import each, needs, rule, stricter
 from millstream_conformance.server.servers import Server
 from millstream_conformance.server.subscriptions import JSON, Subscription
 
@@ -12,7 +12,7 @@ from millstream_conformance.server.subscriptions import JSON, Subscription
 @rule("S1", "S4")
 @needs("subscriptions")
 def test_creating_is_201_again_200_differently_409(server: Server) -> None:
-    """The configuration decides, as it does for streams."""
+    """Creating is 201, the same configuration again 200, another one 409."""
     subscription = Subscription(server)
     assert subscription.pull(lease_ttl_ms=5000, description="one").status == 201
     assert subscription.pull(lease_ttl_ms=5000, description="one").status == 200
@@ -57,8 +57,9 @@ def test_reading_shows_the_configuration(server: Server) -> None:
         "streams-text": {"type": "pull-wake", "streams": "a", "wake_stream": "w"},
     },
 )
+@stricter("section 6.2 names no status for a bad configuration")
 def test_a_bad_configuration_is_400(server: Server, config: dict[str, Any]) -> None:
-    """What is incomplete or out of range is refused, and nothing is created."""
+    """An incomplete or invalid configuration is 400 and creates nothing."""
     subscription = Subscription(server)
     assert subscription.put(**config).status == 400
     assert subscription.get().status == 404
@@ -67,8 +68,9 @@ def test_a_bad_configuration_is_400(server: Server, config: dict[str, Any]) -> N
 @rule("S4")
 @needs("subscriptions")
 @each("body", {"not-json": b"{", "array": b"[]", "empty": b""})
+@stricter("section 6.2 names no status for a bad configuration")
 def test_a_body_that_is_no_object_is_400(server: Server, body: bytes) -> None:
-    """A configuration is a JSON object."""
+    """A body that is not a JSON object is 400."""
     subscription = Subscription(server)
     assert server.request("PUT", subscription.base, JSON, body).status == 400
 
@@ -76,7 +78,7 @@ def test_a_body_that_is_no_object_is_400(server: Server, body: bytes) -> None:
 @rule("S1", "S4")
 @needs("subscriptions")
 def test_deleting_ends_it(server: Server) -> None:
-    """204, then 404; a worker that held it cannot ack any more."""
+    """Deleting is 204, then 404, and a worker's later ack fails."""
     subscription = Subscription(server)
     subscription.pull()
     stream = subscription.stream("in/a")
@@ -91,7 +93,7 @@ def test_deleting_ends_it(server: Server) -> None:
 @rule("S1")
 @needs("subscriptions")
 def test_existing_streams_are_linked_at_their_tail(server: Server) -> None:
-    """A new subscription does not replay history."""
+    """A new subscription starts at the tail of existing streams."""
     subscription = Subscription(server)
     stream = subscription.stream("in/a", b"history")
     subscription.pull()
@@ -133,7 +135,7 @@ def test_globs(server: Server, glob: tuple[str, set[str]]) -> None:
 @rule("S1", "S4")
 @needs("subscriptions")
 def test_explicit_links_come_and_go(server: Server) -> None:
-    """Adding and removing is idempotent, explicit wins over glob, and the glob stays behind."""
+    """Adding and removing explicit links is idempotent, and leaves a glob link in place."""
     subscription = Subscription(server)
     both, only = subscription.stream("in/both"), subscription.stream("elsewhere/only", b"old")
     subscription.pull()

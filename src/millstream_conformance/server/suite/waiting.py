@@ -1,4 +1,4 @@
-"""Waiting for what must happen, no longer than it takes."""
+"""Wait for a condition, no longer than necessary."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def eventually(condition: Callable[[], bool], within_s: float, what: str) -> flo
 
 
 def sleep_until_gone(stream: Stream, within_s: float = 3.0) -> float:
-    """Wait for a stream to expire, asking with HEAD, which must not keep it alive."""
+    """Wait for a stream to expire, with HEAD, which does not renew its TTL."""
     return eventually(lambda: stream.head().status == 404, within_s, "expiry")
 
 

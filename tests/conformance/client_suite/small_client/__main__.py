@@ -1,6 +1,6 @@
-"""A small correct client with its adapter, and many ways to be wrong.
+"""A small correct client with its adapter, its mutants and its variants (`mutants`).
 
-`python small_client` passes the whole suite. `python small_client MUTANT` breaks one thing (`mutants`).
+`python small_client` passes the whole suite. `python small_client MUTANT` breaks one thing.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 
 from exchanges import Answer, Client, Failure, Late, failure
-from mutants import MUTANT, MUTANTS, wrong
+from mutants import MUTANT, MUTANTS, VARIANTS, wrong
 from reading import Command, Reading, Result, compact, is_json
 
 FEATURES = [
@@ -123,7 +123,10 @@ class Adapter:
         if wrong("append-as-latin-1"):
             return str(text).encode("latin-1", errors="replace")
         if wrong("json-is-printed-again") and is_json(self.types.get(command["path"])):
-            return compact(json.loads(text))
+            try:
+                return compact(json.loads(text))
+            except ValueError as error:
+                raise Failure("INVALID_ARGUMENT", f"not JSON: {error}") from None
         return str(text).encode()
 
     def _type(self, path: str) -> str:
@@ -260,7 +263,7 @@ def computation(command: Command) -> Callable[[], str]:
 
 
 def main() -> None:
-    assert not MUTANT or MUTANT in MUTANTS, MUTANT
+    assert MUTANT in {"", *MUTANTS, *VARIANTS}, MUTANT
     adapter = Adapter()
     for line in sys.stdin:
         command = json.loads(line)

@@ -1,6 +1,7 @@
-"""The many ways to be wrong, and the rules that must notice.
+"""The mutants of the small client, and the rule whose cases must fail for each.
 
-Wherever `wrong("...")` stands, that is what goes wrong if it is named on the command line.
+`wrong("...")` is true for the mutant that is named on the command line. `VARIANTS` are clients that
+differ from the small one, but break nothing that PROTOCOL.md demands: only stricter cases may fail.
 """
 
 import sys
@@ -72,9 +73,18 @@ MUTANTS = {
     "up-to-date-is-missing": "RE1",
     "closed-but-not-up-to-date": "CL4",
 }
+VARIANTS = (
+    "fetches-first",
+    "never-retries",
+    "ignores-retry-after",
+    "messages-without-path",
+    "query-unsorted",
+    "batch-one-by-one",
+    "json-is-printed-again",
+)
 MUTANT = sys.argv[1] if len(sys.argv) > 1 else ""
 
 
 def wrong(name: str) -> bool:
-    assert name in MUTANTS, name
+    assert name in MUTANTS or name in VARIANTS, name
     return name == MUTANT

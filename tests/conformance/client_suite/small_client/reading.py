@@ -36,12 +36,20 @@ class Reading:
 
     def run(self) -> Result:
         try:
-            self._events() if self.live == "sse" else self._polls()
+            if self.live and wrong("fetches-first"):
+                self._catch_up()
+            if not self._done:
+                self._events() if self.live == "sse" else self._polls()
         except Late:
             if not self.live:
                 raise Failure("TIMEOUT", "no answer in time") from None
             self.up_to_date = True
         return self._result()
+
+    def _catch_up(self) -> None:
+        live, self.live = self.live, None
+        self._polls()
+        self.live = live
 
     @property
     def _done(self) -> bool:

@@ -22,7 +22,10 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
+from pathlib import Path
 from typing import BinaryIO, Protocol
+
+import forking
 
 START_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 30.0
@@ -55,14 +58,13 @@ class Server:
         self._command = command
         # A file, not a pipe: nobody has to drain it, so the server can never block on its own log.
         self._log: BinaryIO = tempfile.TemporaryFile()  # noqa: SIM115 (closed by stop)
-        self._process = subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=self._log,
-            stderr=subprocess.STDOUT,
-            env={**os.environ, "PYTHONUNBUFFERED": "1", **environment},
-            start_new_session=True,  # so that workers of a server can be ended with it
-        )
+        with Path(os.devnull).open() as nothing:
+            self._process = forking.start(
+                command,
+                environment={**os.environ, "PYTHONUNBUFFERED": "1", **environment},
+                descriptors=(nothing.fileno(), self._log.fileno(), self._log.fileno()),
+                start_new_session=True,  # so that workers of a server can be ended with it
+            )
         self._output = ""
         self._told_to_stop = False
 
@@ -95,6 +97,10 @@ class Server:
             if time.monotonic() > deadline:
                 raise self.failed(f"was not ready within {timeout_s:g} s")
             time.sleep(POLL_S)
+
+    def wait_for_exit(self, timeout_s: float = STOP_TIMEOUT_S) -> int:
+        """Wait until the server has ended by itself, and give its exit code."""
+        return self._process.wait(timeout_s)
 
     def stop(self) -> int:
         """End the server, politely first, and give its exit code; a second call changes nothing."""

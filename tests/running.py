@@ -30,6 +30,7 @@ import forking
 START_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 30.0
 POLL_S = 0.01
+PORT_TRIES = 1000
 
 PATIENT_MS = (
     20_000  # for a long-poll that something ends: however slow the machine, it does not end by itself
@@ -193,16 +194,17 @@ def hypercorn_server(*, long_poll_ms: int = PATIENT_MS) -> Iterator[Server]:
 
 
 def free_port() -> int:
-    """A port that nobody uses: for servers that cannot say which one they were given.
+    """A free port, for servers that cannot report which one they were given.
 
-    It is none of those that a system gives to whoever asks for any port, or opens a connection:
-    between this call and the server's start another process would be given it.
+    It is outside the range from which the system picks ports by itself. One from that range could be
+    given to another process between this call and the start of the server.
     """
-    while True:
+    for _ in range(PORT_TRIES):
         port = _dice.randrange(*_OWN_PORTS)
         with socket.socket() as probe, suppress(OSError):
             probe.bind(("127.0.0.1", port))
             return port
+    raise ServerFailedError(f"none of {PORT_TRIES} ports is free")
 
 
 def announced(server: Server) -> None:

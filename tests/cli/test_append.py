@@ -202,8 +202,9 @@ def test_a_producer_outlives_a_restart_of_the_server(name: str, tmp_path: Path) 
             assert writer.stdin is not None
             writer.stdin.write(b"".join(lines[:1000]))
             writer.stdin.flush()
+            deadline = time.monotonic() + 20
             while not cli("read", name, "--no-follow").out:
-                pass
+                assert time.monotonic() < deadline
             server.signal(signal.SIGKILL)
             server.stop()
             writer.stdin.write(b"".join(lines[1000:]))

@@ -20,6 +20,7 @@ from millstream.spark.sink.endings import each_batch, run_to_end
 from spark.sink.sinks import Sinks
 
 ROWS = 600
+OTHERS_DONE_S = 3  # a task that writes half of the rows takes a fraction of it
 
 
 @pytest.fixture
@@ -268,7 +269,7 @@ def _failing_late(frame: DataFrame, flag: Path) -> DataFrame:
             random.shuffle(order)
             yield batch.take(pyarrow.array(order))
         if context.partitionId() == 1 and Path(path).exists():
-            time.sleep(5)
+            time.sleep(OTHERS_DONE_S)
             raise RuntimeError("fails on purpose")
 
     return frame.mapInArrow(pass_on, "value string")

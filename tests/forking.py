@@ -1,4 +1,4 @@
-"""Starts the command `millstream` without loading it anew each time.
+"""Starts the command `millstream` without loading it again for each start.
 
 Tests start it many hundred times, as a server or to run one verb. Loading Python, typer and millstream
 takes 0.5 to 0.8 s of processor time at each start, more than most tests take. So one process loads them

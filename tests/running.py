@@ -2,7 +2,7 @@
 
 A test that calls the application in its own process shares its event loop, its buffers and its
 mistakes. Everything here starts what a user would start, waits until it accepts connections, and
-ends it as an operator would: SIGTERM first, SIGKILL only for one that does not listen.
+ends it as an operator would: SIGTERM first, SIGKILL only if it does not stop in time.
 
     with millstream("--max-chunk-bytes", "4096") as server:
         httpx.put(server.url + "/chat")
@@ -57,7 +57,7 @@ class Server:
     def __init__(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
         self.url = ""
         self._command = command
-        # A file, not a pipe: nobody has to drain it, so the server can never block on its own log.
+        # A file, not a pipe: it needs no reader, so the server can never block on its own log.
         self._log: BinaryIO = tempfile.TemporaryFile()  # noqa: SIM115 (closed by stop)
         with Path(os.devnull).open() as nothing:
             self._process = forking.start(
@@ -67,7 +67,7 @@ class Server:
                 start_new_session=True,  # so that workers of a server can be ended with it
             )
         self._output = ""
-        self._told_to_stop = False
+        self._is_stopping = False
 
     @property
     def pid(self) -> int:
@@ -87,7 +87,7 @@ class Server:
 
     def signal(self, number: signal.Signals) -> None:
         self._process.send_signal(number)
-        self._told_to_stop |= number in (signal.SIGTERM, signal.SIGINT)
+        self._is_stopping |= number in (signal.SIGTERM, signal.SIGINT)
 
     def wait_until(self, is_ready: Callable[[], bool], timeout_s: float = START_TIMEOUT_S) -> None:
         """Block until the server is ready; fail at once when it dies, and at the deadline."""
@@ -106,7 +106,7 @@ class Server:
     def stop(self) -> int:
         """End the server, politely first, and give its exit code; a second call changes nothing."""
         if self._process.poll() is None:
-            if not self._told_to_stop:  # a second time means at once
+            if not self._is_stopping:  # a second signal would end it without draining
                 self._process.terminate()
             try:
                 self._process.wait(STOP_TIMEOUT_S)

@@ -104,7 +104,7 @@ def on_terminal(
         if select.select([ours], [], [], 0.2)[0]:
             try:
                 piece = os.read(ours, 65536)
-            except OSError:  # how Linux says that nobody holds the other end
+            except OSError:  # what Linux gives once the other end is closed
                 break
             if not piece:
                 break

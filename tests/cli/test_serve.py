@@ -62,7 +62,7 @@ def test_a_signal_stops_the_server_without_complaint(how: signal.Signals) -> Non
 
 @pytest.fixture(scope="module")
 def taken() -> Iterator[str]:
-    """A port that somebody listens on."""
+    """A port that is in use."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         yield str(listener.getsockname()[1])
 
@@ -85,7 +85,7 @@ WRONG: dict[str, tuple[list[str], dict[str, str], str]] = {
         {},
         "--tls-cert, --tls-key: cannot be used: ",
     ),
-    "a certificate that is none": (
+    "a certificate that is not PEM": (
         ["--tls-cert", "broken.toml", "--tls-key", "broken.toml", *MEMORY],
         {},
         "--tls-cert, --tls-key: cannot be used: ",

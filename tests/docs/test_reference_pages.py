@@ -39,8 +39,8 @@ def test_the_operations_page_names_every_metric_and_no_other() -> None:
     with durable_millstream() as server:
         httpx.put(f"{server.url}/s")
         text = httpx.get(f"{server.url}/__ds/metrics").text
-    told = {family.name: family.type for family in text_string_to_metric_families(text)}
-    names = {name + "_total" if kind == "counter" else name for name, kind in told.items()}
+    reported = {family.name: family.type for family in text_string_to_metric_families(text)}
+    names = {name + "_total" if kind == "counter" else name for name, kind in reported.items()}
     ours = {name for name in names if name.startswith(("ds_", "millstream_"))}
     named = set(re.findall(r"`((?:ds|millstream)_\w+)`", (DOCS / "operations.md").read_text()))
     assert named == ours

@@ -21,7 +21,7 @@ from running import HASTY_MS, ServerFactory, durable_millstream, millstream, uvi
 
 HERE = Path(__file__).parent
 SUITE_TIMEOUT_S = 120
-ISOLATED_TRIES = 2
+MAX_RERUNS = 2
 
 SUBSCRIPTIONS = False  # the server has no subscriptions yet
 TESTS_IN_SUITE = 338
@@ -53,7 +53,7 @@ def vitest() -> Path:
         pytest.skip(f"the public suite needs Node: {reason}")
 
 
-def judge(vitest: Path, url: str, report: Path, *options: str) -> Verdict:
+def run_suite(vitest: Path, url: str, report: Path, *options: str) -> Verdict:
     """Run the suite against `url` and read its report."""
     finished = subprocess.run(
         [node(), str(vitest), "run", "--reporter=json", f"--outputFile={report}", *options],
@@ -84,10 +84,10 @@ def listed(failures: Mapping[str, str]) -> str:
     return f"{len(failures)} failed" + "".join(f"\n{name}\n    {why}" for name, why in failures.items())
 
 
-def judge_isolated(vitest: Path, url: str, report: Path, names: Iterable[str]) -> Verdict:
+def run_isolated(vitest: Path, url: str, report: Path, names: Iterable[str]) -> Verdict:
     """Run only the tests of these names, one after another."""
     only = "|".join(re.escape(name) for name in names)
-    return judge(vitest, url, report, "--maxConcurrency=1", f"--testNamePattern=^({only})$")
+    return run_suite(vitest, url, report, "--maxConcurrency=1", f"--testNamePattern=^({only})$")
 
 
 @pytest.mark.parametrize(
@@ -95,20 +95,20 @@ def judge_isolated(vitest: Path, url: str, report: Path, names: Iterable[str]) -
 )
 def test_the_public_suite_passes(serve: ServerFactory, vitest: Path, tmp_path: Path) -> None:
     with serve(long_poll_ms=HASTY_MS) as server:
-        together = judge(vitest, server.url, tmp_path / "together.json")
-        passed, failures = together.passed, together.failures
-        for attempt in range(ISOLATED_TRIES):
+        concurrent = run_suite(vitest, server.url, tmp_path / "concurrent.json")
+        passed, failures = concurrent.passed, concurrent.failures
+        for attempt in range(MAX_RERUNS):
             if not failures:
                 break
             # Some of its tests measure time (a TTL of 2 s is checked after 1.5 s) and were written to run
             # one after another. We run them concurrently, so those that fail are re-run in isolation.
             names = ", ".join(failures)
             warnings.warn(f"re-run in isolation: {names}", stacklevel=1)
-            isolated = judge_isolated(vitest, server.url, tmp_path / f"isolated-{attempt}.json", failures)
+            isolated = run_isolated(vitest, server.url, tmp_path / f"isolated-{attempt}.json", failures)
             passed, failures = passed + isolated.passed, isolated.failures
         assert not failures, listed(failures)
         assert passed == EXPECTED_PASSES
-        assert passed + together.skipped == TESTS_IN_SUITE
+        assert passed + concurrent.skipped == TESTS_IN_SUITE
 
 
 class YesServer(BaseHTTPRequestHandler):
@@ -134,8 +134,8 @@ def test_a_server_that_answers_200_to_everything_fails(vitest: Path, tmp_path: P
         Thread(target=server.serve_forever, daemon=True).start()
         try:
             url = f"http://127.0.0.1:{server.server_port}"
-            verdict = judge(vitest, url, tmp_path / "together.json", "--testNamePattern=HTTP Protocol")
-            isolated = judge_isolated(vitest, url, tmp_path / "isolated.json", verdict.failures)
+            verdict = run_suite(vitest, url, tmp_path / "concurrent.json", "--testNamePattern=HTTP Protocol")
+            isolated = run_isolated(vitest, url, tmp_path / "isolated.json", verdict.failures)
         finally:
             server.shutdown()
     assert len(verdict.failures) > verdict.passed

@@ -102,7 +102,7 @@ def test_what_the_server_no_longer_keeps_is_lost_loudly_or_passed_over(server: S
     deadline_s = time.monotonic() + TIMEOUT_S
     kept, before = follower.beginning(), start
     while kept == start or kept != before:  # the server trims in steps, a second apart
-        assert time.monotonic() < deadline_s, "the server goes on trimming"
+        assert time.monotonic() < deadline_s, "the server is still trimming"
         time.sleep(1.5)
         kept, before = follower.beginning(), kept
     assert follower.advance(start, follower.look()) == kept

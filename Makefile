@@ -28,7 +28,8 @@ demo: install    ## streams become a table and other streams, on a Spark in this
 test: install    ## run every test; what a machine lacks and may not install is skipped with one line
 	@tests/install-system-packages
 	@$(BIN)/python tests/quick_spark.py
-	$(BIN)/pytest --numprocesses auto --maxprocesses 4 --dist worksteal --durations 10
+	@$(BIN)/python -m compileall -q src  # for machines on which Python writes no bytecode by itself
+	$(BIN)/pytest --numprocesses auto --dist loadscope --no-loadscope-reorder --durations 20
 
 torture: install ## the long forms of the crash tests, with a summary (an hour; root for power cuts)
 	$(BIN)/python -m tests.crash.torture

@@ -1,4 +1,4 @@
-"""A certificate for this machine, which nobody else trusts."""
+"""A self-signed certificate for this machine."""
 
 import subprocess
 from pathlib import Path

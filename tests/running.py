@@ -2,7 +2,7 @@
 
 A test that calls the application in its own process shares its event loop, its buffers and its
 mistakes. Everything here starts what a user would start, waits until it accepts connections, and
-ends it as an operator would: SIGTERM first, SIGKILL only for one that does not listen.
+ends it as an operator would: SIGTERM first, SIGKILL only if it does not stop in time.
 
     with millstream("--max-chunk-bytes", "4096") as server:
         httpx.put(server.url + "/chat")
@@ -22,11 +22,15 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
+from pathlib import Path
 from typing import BinaryIO, Protocol
+
+import forking
 
 START_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 30.0
 POLL_S = 0.01
+PORT_TRIES = 1000
 
 PATIENT_MS = (
     20_000  # for a long-poll that something ends: however slow the machine, it does not end by itself
@@ -53,18 +57,17 @@ class Server:
     def __init__(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
         self.url = ""
         self._command = command
-        # A file, not a pipe: nobody has to drain it, so the server can never block on its own log.
+        # A file, not a pipe: it needs no reader, so the server can never block on its own log.
         self._log: BinaryIO = tempfile.TemporaryFile()  # noqa: SIM115 (closed by stop)
-        self._process = subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=self._log,
-            stderr=subprocess.STDOUT,
-            env={**os.environ, "PYTHONUNBUFFERED": "1", **environment},
-            start_new_session=True,  # so that workers of a server can be ended with it
-        )
+        with Path(os.devnull).open() as nothing:
+            self._process = forking.start(
+                command,
+                environment={**os.environ, "PYTHONUNBUFFERED": "1", **environment},
+                descriptors=(nothing.fileno(), self._log.fileno(), self._log.fileno()),
+                start_new_session=True,  # so that workers of a server can be ended with it
+            )
         self._output = ""
-        self._told_to_stop = False
+        self._is_stopping = False
 
     @property
     def pid(self) -> int:
@@ -84,7 +87,7 @@ class Server:
 
     def signal(self, number: signal.Signals) -> None:
         self._process.send_signal(number)
-        self._told_to_stop |= number in (signal.SIGTERM, signal.SIGINT)
+        self._is_stopping |= number in (signal.SIGTERM, signal.SIGINT)
 
     def wait_until(self, is_ready: Callable[[], bool], timeout_s: float = START_TIMEOUT_S) -> None:
         """Block until the server is ready; fail at once when it dies, and at the deadline."""
@@ -96,10 +99,14 @@ class Server:
                 raise self.failed(f"was not ready within {timeout_s:g} s")
             time.sleep(POLL_S)
 
+    def wait_for_exit(self, timeout_s: float = STOP_TIMEOUT_S) -> int:
+        """Wait until the server has ended by itself, and give its exit code."""
+        return self._process.wait(timeout_s)
+
     def stop(self) -> int:
         """End the server, politely first, and give its exit code; a second call changes nothing."""
         if self._process.poll() is None:
-            if not self._told_to_stop:  # a second time means at once
+            if not self._is_stopping:  # a second signal would end it without draining
                 self._process.terminate()
             try:
                 self._process.wait(STOP_TIMEOUT_S)
@@ -187,16 +194,17 @@ def hypercorn_server(*, long_poll_ms: int = PATIENT_MS) -> Iterator[Server]:
 
 
 def free_port() -> int:
-    """A port that nobody uses: for servers that cannot say which one they were given.
+    """A free port, for servers that cannot report which one they were given.
 
-    It is none of those that a system gives to whoever asks for any port, or opens a connection:
-    between this call and the server's start another process would be given it.
+    It is outside the range from which the system picks ports by itself. One from that range could be
+    given to another process between this call and the start of the server.
     """
-    while True:
+    for _ in range(PORT_TRIES):
         port = _dice.randrange(*_OWN_PORTS)
         with socket.socket() as probe, suppress(OSError):
             probe.bind(("127.0.0.1", port))
             return port
+    raise ServerFailedError(f"none of {PORT_TRIES} ports is free")
 
 
 def announced(server: Server) -> None:

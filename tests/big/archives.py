@@ -1,4 +1,4 @@
-"""A stream of gigabytes becomes Parquet with Spark's batch source; nobody's memory grows with it."""
+"""A stream of gigabytes is archived as Parquet by Spark's batch source, with flat memory everywhere."""
 
 import os
 import random

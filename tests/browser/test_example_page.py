@@ -1,4 +1,4 @@
-"""`examples/token_stream.html` in Chromium: an answer goes on after a killed server, and after a reload."""
+"""`examples/token_stream.html` in Chromium: an answer continues after a kill of the server and a reload."""
 
 import functools
 import http.server

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from browser.test_hostile import SCRIPTS
-from browser.watching import JSON, PHONE, TEXT, WIDE, Watched, append, http, judge
+from browser.watching import JSON, PHONE, TEXT, WIDE, Watched, append, http, violations
 from running import Server, millstream
 
 BEGUN = datetime(2026, 11, 15, 10, tzinfo=UTC)
@@ -238,7 +238,7 @@ def test_it_can_be_used_in_both_themes_and_sizes_by_the_keyboard(
     assert page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
     assert page.evaluate("() => document.documentElement.scrollHeight <= innerHeight")
     watched.keep_picture(f"lag-{theme}-{'wide' if size is WIDE else 'phone'}")
-    problems = judge(page, axe)
+    problems = violations(page, axe)
     watched.context.close()
     assert problems == []
     assert watched.complaints == []

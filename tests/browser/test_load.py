@@ -74,7 +74,7 @@ def test_ten_thousand_messages_a_second_are_followed(server: Server, watched: Wa
     watched.begin_measuring()
     sender.start()
     answers_ms = []
-    while sender.is_alive():  # the page goes on answering: to a click, for one
+    while sender.is_alive():  # the page still responds, here to a click
         asked_s = time.monotonic()
         page.click("#theme")
         answers_ms.append((time.monotonic() - asked_s) * 1000)

@@ -1,11 +1,11 @@
-"""How the page looks and can be used: themes, a phone's width, the keyboard alone, axe-core's judgement."""
+"""How the page looks and can be used: themes, a phone's width, the keyboard, axe-core's findings."""
 
 import json
 from typing import Any
 
 import pytest
 
-from browser.watching import JSON, PHONE, TEXT, WIDE, Watched, append, http, judge
+from browser.watching import JSON, PHONE, TEXT, WIDE, Watched, append, http, violations
 from running import Server
 
 
@@ -48,20 +48,20 @@ def test_both_themes_and_sizes(
     assert background == ("rgb(255, 255, 255)" if theme == "light" else "rgb(20, 24, 27)")
     watched.keep_picture(f"overview-{which}")
     is_judged = (theme == "light") == (size is WIDE)  # each theme once, each size once
-    problems = judge(page, axe) if is_judged else []
+    problems = violations(page, axe) if is_judged else []
     for name in ("/chat/1", "/logs/web", "/raw"):
         page.evaluate("name => { location.hash = '#/s' + name; }", name)
         page.wait_for_function("() => /Live|Ended/.test(document.getElementById('state').textContent)")
         page.wait_for_selector(".row")
         watched.keep_picture(f"stream{name.replace('/', '-')}-{which}")
         if is_judged:
-            problems += judge(page, axe)
+            problems += violations(page, axe)
         assert page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
         assert page.evaluate("() => document.documentElement.scrollHeight <= innerHeight")
     page.click("#fork-open")
     watched.keep_picture(f"dialog-{which}")
     if is_judged:
-        problems += judge(page, axe)
+        problems += violations(page, axe)
     watched.context.close()
     assert problems == []
     assert watched.complaints == []

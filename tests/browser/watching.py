@@ -124,8 +124,8 @@ class Watched:
         return gap
 
 
-def judge(page: Any, axe: str) -> list[str]:
-    """What axe-core finds that keeps people from using the page."""
+def violations(page: Any, axe: str) -> list[str]:
+    """What axe-core rates as serious or critical on the page."""
     page.evaluate(axe)
     found = page.evaluate("() => axe.run(document, {resultTypes: ['violations']})")
     return [

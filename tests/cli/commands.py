@@ -4,10 +4,8 @@ import contextlib
 import os
 import pty
 import select
-import signal
 import struct
 import subprocess
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from fcntl import ioctl
@@ -16,7 +14,9 @@ from termios import TIOCSWINSZ
 
 import msgspec
 
-COMMAND = [sys.executable, "-m", "millstream"]
+import forking
+from forking import COMMAND
+
 TIMEOUT_S = 60.0
 
 
@@ -54,14 +54,12 @@ class Cli:
         self, *arguments: str, stdin: bytes = b"", cwd: Path | None = None, **variables: str
     ) -> Ended:
         """Run a command to its end, piped."""
-        done = subprocess.run(
+        done = forking.run(
             [*COMMAND, *arguments],
-            input=stdin,
-            env=environment(MILLSTREAM_URL=self.url, **variables),
-            capture_output=True,
-            timeout=TIMEOUT_S,
+            environment=environment(MILLSTREAM_URL=self.url, **variables),
+            stdin=stdin,
             cwd=cwd,
-            check=False,
+            timeout_s=TIMEOUT_S,
         )
         return Ended(done.returncode, done.stdout, done.stderr.decode())
 
@@ -91,23 +89,28 @@ def on_terminal(
     """Run a command with a terminal for its input, output and errors."""
     ours, theirs = pty.openpty()
     ioctl(theirs, TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))
-    with subprocess.Popen(
-        command, stdin=theirs, stdout=theirs, stderr=theirs, env=variables, cwd=cwd, start_new_session=True
-    ) as process:
-        os.close(theirs)
-        os.write(ours, typed)
-        out = b""
-        deadline = time.monotonic() + TIMEOUT_S
-        while time.monotonic() < deadline:
-            if select.select([ours], [], [], 0.2)[0]:
-                try:
-                    piece = os.read(ours, 65536)
-                except OSError:  # how Linux says that nobody holds the other end
-                    break
-                if not piece:
-                    break
-                out += piece
-        else:
-            process.send_signal(signal.SIGKILL)
+    process = forking.start(
+        command,
+        environment=variables,
+        descriptors=(theirs, theirs, theirs),
+        cwd=cwd,
+        start_new_session=True,
+    )
+    os.close(theirs)
+    os.write(ours, typed)
+    out = b""
+    deadline = time.monotonic() + TIMEOUT_S
+    while time.monotonic() < deadline:
+        if select.select([ours], [], [], 0.2)[0]:
+            try:
+                piece = os.read(ours, 65536)
+            except OSError:  # what Linux gives once the other end is closed
+                break
+            if not piece:
+                break
+            out += piece
+    else:
+        process.kill()
+    code = process.wait(TIMEOUT_S)
     os.close(ours)
-    return Ended(process.returncode, out.replace(b"\r\n", b"\n"), "")
+    return Ended(code, out.replace(b"\r\n", b"\n"), "")

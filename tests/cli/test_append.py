@@ -16,8 +16,8 @@ from running import millstream as serving
 
 def test_each_line_is_a_message_with_its_own_bytes(cli: Cli, events: str) -> None:
     lines = b'{"big": 12345678901234567890,  "b":1.50}\n\n  [1, 2] \r\n"\\ud800"\nnull'
-    [told] = cli("append", events, stdin=lines).records
-    assert (told["messages"], told["bytes"], told["closed"]) == (4, len(lines), False)
+    [report] = cli("append", events, stdin=lines).records
+    assert (report["messages"], report["bytes"], report["closed"]) == (4, len(lines), False)
     read = cli("read", events, "--no-follow").out
     assert read == b'{"big": 12345678901234567890,  "b":1.50}\n[1, 2]\n"\\ud800"\nnull\n'
 
@@ -33,8 +33,8 @@ def test_text_and_bytes_stay_as_they_are(cli: Cli, text: str) -> None:
     assert cli("read", text, "--no-follow").out == content
     noise = os.urandom(300_000)
     cli("create", f"{text}.bin")
-    [told] = cli("append", f"{text}.bin", stdin=noise).records
-    assert told["bytes"] == len(noise)
+    [report] = cli("append", f"{text}.bin", stdin=noise).records
+    assert report["bytes"] == len(noise)
     assert cli("read", f"{text}.bin", "--no-follow").out == noise
 
 
@@ -81,10 +81,10 @@ def test_what_is_not_json_is_refused(cli: Cli, events: str, content: bytes) -> N
 @pytest.mark.parametrize("producer", [[], ["--producer", "importer"]])
 def test_a_large_input_comes_through_in_batches(cli: Cli, events: str, producer: list[str]) -> None:
     lines = b"".join(b'{"n": %d, "padding": "%b"}\n' % (n, b"x" * 80) for n in range(60_000))
-    [told] = cli("append", events, *producer, stdin=lines).records
-    assert told["messages"] == 60_000
+    [report] = cli("append", events, *producer, stdin=lines).records
+    assert report["messages"] == 60_000
     assert cli("read", events, "--no-follow").out == lines
-    assert cli("head", events).records[0]["offset"] == told["offset"]
+    assert cli("head", events).records[0]["offset"] == report["offset"]
 
 
 @pytest.mark.parametrize("producer", [[], ["--producer", "typist"]])
@@ -116,9 +116,9 @@ def test_the_same_input_in_the_same_epoch_is_stored_once(cli: Cli, name: str, co
     lines = b"".join(b'"%06d %b"\n' % (n, b"x" * 90) for n in range(30_000))
     repeat = ["append", name, "--producer", "importer", "--epoch", "1"]
     assert cli(*repeat, stdin=lines).code == 0
-    [told] = cli(*repeat, stdin=lines).records
-    assert isinstance(told["duplicateBatches"], int)
-    assert told["duplicateBatches"] >= 3
+    [report] = cli(*repeat, stdin=lines).records
+    assert isinstance(report["duplicateBatches"], int)
+    assert report["duplicateBatches"] >= 3
     assert cli("read", name, "--no-follow").out == lines
 
 
@@ -132,8 +132,8 @@ def test_a_killed_import_goes_on_where_it_was(cli: Cli, events: str) -> None:
         while cli("head", events).records[0]["offset"] < "0000000000000000_0000000001000000":
             assert time.monotonic() < deadline
         writer.send_signal(signal.SIGKILL)
-    [told] = cli(*repeat, stdin=b"".join(lines)).records
-    assert told["duplicateBatches"] != 0
+    [report] = cli(*repeat, stdin=b"".join(lines)).records
+    assert report["duplicateBatches"] != 0
     assert cli("read", events, "--no-follow").out == b"".join(lines)
 
 
@@ -147,8 +147,8 @@ def test_an_older_run_of_a_producer_is_fenced(cli: Cli, events: str) -> None:
 
 @pytest.mark.parametrize("producer", [[], ["--producer", "importer"]])
 def test_close_follows_the_last_message(cli: Cli, events: str, producer: list[str]) -> None:
-    [told] = cli("append", events, "--close", *producer, stdin=b"1\n").records
-    assert told["closed"] is True
+    [report] = cli("append", events, "--close", *producer, stdin=b"1\n").records
+    assert report["closed"] is True
     assert cli("read", events).out == b"1\n"
     ended = cli("append", events, stdin=b"2\n")
     assert ended.code == 5
@@ -156,8 +156,8 @@ def test_close_follows_the_last_message(cli: Cli, events: str, producer: list[st
 
 
 def test_nothing_to_append_is_fine(cli: Cli, events: str) -> None:
-    [told] = cli("append", events).records
-    assert (told["messages"], told["offset"]) == (0, None)
+    [report] = cli("append", events).records
+    assert (report["messages"], report["offset"]) == (0, None)
 
 
 @pytest.mark.parametrize(
@@ -202,8 +202,9 @@ def test_a_producer_outlives_a_restart_of_the_server(name: str, tmp_path: Path) 
             assert writer.stdin is not None
             writer.stdin.write(b"".join(lines[:1000]))
             writer.stdin.flush()
+            deadline = time.monotonic() + 20
             while not cli("read", name, "--no-follow").out:
-                pass
+                assert time.monotonic() < deadline
             server.signal(signal.SIGKILL)
             server.stop()
             writer.stdin.write(b"".join(lines[1000:]))

@@ -78,8 +78,8 @@ def test_wrong_usage_is_one_line_and_code_2(cli: Cli, arguments: list[str], comp
 
 
 def test_the_version_is_told(cli: Cli) -> None:
-    told = cli("--version")
-    assert (told.code, told.text) == (0, f"millstream {version('millstream')}\n")
+    ended = cli("--version")
+    assert (ended.code, ended.text) == (0, f"millstream {version('millstream')}\n")
 
 
 def test_no_command_at_all_shows_the_help(cli: Cli) -> None:

@@ -59,7 +59,7 @@ def test_tail_resumes_after_a_kill_and_a_restart_of_the_server(tmp_path: Path, n
 
 
 def _wait_until_told(follower: "subprocess.Popen[bytes]") -> None:
-    """A cut is told once, in one line, while the command goes on."""
+    """A cut is reported once, in one line, and the command continues."""
     assert follower.stderr is not None
     line = follower.stderr.readline().decode()
     assert "retrying (Ctrl+C to stop)" in line

@@ -158,7 +158,7 @@ class Terminal:
             if select.select([ours], [], [], 0.1)[0]:
                 try:
                     piece = os.read(ours, 65536)
-                except OSError:  # how Linux says that nobody holds the other end
+                except OSError:  # what Linux gives once the other end is closed
                     break
                 if not piece:
                     break

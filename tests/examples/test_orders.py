@@ -43,7 +43,7 @@ def sold(
 
 
 def kill_in_the_middle(command: list[str], folder: Path) -> None:
-    """Start the pipeline, and end it as nobody should once its first batch is published."""
+    """Start the pipeline, and kill it once its first batch is published."""
     environment = {**os.environ, **SPARK_ENVIRONMENT}
     with (folder / "killed.log").open("wb") as log:
         pipeline = subprocess.Popen(command, stdout=log, stderr=log, env=environment, start_new_session=True)

@@ -1,7 +1,7 @@
 """A proxy that misbehaves on purpose, by a seed: the network on a bad day.
 
 It reads whole requests, so that it knows what it breaks. `Fault` says what it can do; for some
-faults the server has done what was asked, and for others it never heard of it. The client cannot
+faults the server has done what was asked, and for others the request never reached it. The client cannot
 tell the two apart, and that is the point. Every fault is counted by kind.
 
     with FaultyProxy(server.url, seed=1, rate=0.2) as proxy:

@@ -19,7 +19,7 @@ from running import millstream as millstream_server
 
 JSON = "application/json"
 LIVES = [True, "long-poll", "sse"]
-SOON_S = 10.0  # half of what it would take if nobody cared
+SOON_S = 10.0  # half of a long-poll: nothing may wait for its end
 
 
 @pytest.fixture(scope="module")

@@ -66,8 +66,8 @@ def test_what_a_closed_or_detached_producer_is_asked_is_refused(shell: Any, url:
 
 def test_a_failure_is_told_once_and_raised_from_then_on(shell: Any, url: str) -> None:
     stream = shell.DurableStream.create(url, content_type=JSON)
-    told: list[Exception] = []
-    producer = shell.IdempotentProducer(stream, "p", on_error=told.append)
+    reported: list[Exception] = []
+    producer = shell.IdempotentProducer(stream, "p", on_error=reported.append)
     producer.append(1)
     producer.flush()
     stream.close()
@@ -80,7 +80,7 @@ def test_a_failure_is_told_once_and_raised_from_then_on(shell: Any, url: str) ->
     with pytest.raises(StreamClosedError):
         producer.detach()
     producer.detach()
-    assert [type(error) for error in told] == [StreamClosedError]
+    assert [type(error) for error in reported] == [StreamClosedError]
 
 
 def test_a_zombie_is_fenced_and_may_restart(shell: Any, any_url: str) -> None:

@@ -273,7 +273,7 @@ def test_silence_is_a_timeout(shell: Any) -> None:
         with pytest.raises(TransportError, match=r"No answer in 0\.3 s") as caught:
             shell.DurableStream(url, timeout=0.3, retry=None).head()
     assert (caught.value.unsent, caught.value.code) == (False, "TIMEOUT")
-    assert time.monotonic() - started < 15  # and not the 30 s of a client that was not told
+    assert time.monotonic() - started < 15  # not the 30 s of a client that did not get the answer
 
 
 def test_compressed_answers_are_read(shell: Any, url: str) -> None:

@@ -1,4 +1,4 @@
-"""Streams behind TLS: a relay with a certificate of its own stands before the server."""
+"""Streams behind TLS: a relay with its own certificate in front of the server."""
 
 import asyncio
 import contextlib

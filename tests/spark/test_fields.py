@@ -23,7 +23,7 @@ LINES = [
     '{"n":9223372036854775808,"text":"kept"}',
     '{"n":1.0}',
     '{"n":"1"}',
-    '{"small":300}',  # from 128 to 255 Spark wraps, which nobody can want
+    '{"small":300}',  # from 128 to 255 Spark wraps around; the source does not
     '{"d":1,"price":1}',
     '{"d":"NaN"}',
     '{"d":"Infinity"}',

@@ -209,7 +209,7 @@ def test_a_deleted_stream_is_left_behind_where_loss_is_allowed(streams: Streams,
     other.append_all(numbers(5, 6))
     recorder.run(streams.following("log", "other", failOnDataLoss=False))
     assert len(recorder.rows) == 11
-    streams.create("log", messages=numbers(100, 102))  # anew, and shorter than it was
+    streams.create("log", messages=numbers(100, 102))  # created again, and shorter than before
     recorder.run(streams.following("log", "other", failOnDataLoss=False))
     assert sorted(read_numbers(recorder))[-2:] == [100, 101]
     assert len(recorder.rows) == 13

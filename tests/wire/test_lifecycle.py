@@ -2,7 +2,6 @@
 
 import contextlib
 import json
-import os
 import resource
 import signal
 import socket
@@ -25,9 +24,7 @@ AT_ONCE_S = 8.0  # the timeouts that must not be waited for are longer
 
 def exit_status(server: Server) -> int:
     """Wait for a server that was told to stop; a second signal might find it without a handler."""
-    ended = os.waitid(os.P_PID, server.pid, os.WEXITED | os.WNOWAIT)
-    assert ended is not None
-    return ended.si_status
+    return server.wait_for_exit()
 
 
 # -- Stopping ------------------------------------------------------------------------------------

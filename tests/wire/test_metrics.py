@@ -1,7 +1,6 @@
 """The numbers of a running server: on its own path and on the admin port, for the engine, too."""
 
 import asyncio
-import os
 import signal
 import time
 from pathlib import Path
@@ -139,7 +138,7 @@ def test_the_admin_port_tells_that_the_server_drains() -> None:
             assert httpx.get(f"http://127.0.0.1:{port}/healthz").status_code == 200
             sending.send(b"llo")
             assert sending.answer().status == 204
-        os.waitid(os.P_PID, server.pid, os.WEXITED | os.WNOWAIT)  # before it is told to stop once more
+        server.wait_for_exit()  # before a second signal would end it at once
 
 
 # -- The pieces ------------------------------------------------------------------------------------

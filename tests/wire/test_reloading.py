@@ -1,7 +1,6 @@
 """SIGHUP: new keys and limits, no connection lost, what is wrong changes nothing; and stopping twice."""
 
 import contextlib
-import os
 import signal
 import socket
 import ssl
@@ -198,9 +197,7 @@ def test_a_second_signal_ends_the_drain_at_once(second: signal.Signals, code: in
         assert server.exit_code is None
         began_s = time.monotonic()
         server.signal(second)
-        ended = os.waitid(os.P_PID, server.pid, os.WEXITED | os.WNOWAIT)
-        assert ended is not None
-        assert (ended.si_code, ended.si_status) == (os.CLD_EXITED, code)
+        assert server.wait_for_exit() == code
         assert time.monotonic() - began_s < 30
         [line] = [line for line in server.output().splitlines() if "ending at once" in line]
         assert f"signal={second.name}" in line

@@ -1,4 +1,8 @@
-"""`millstream pipeline ...` as processes: what they print, how they end, and what a kill leaves."""
+"""`millstream pipeline ...`: what it prints, how it ends, and what a kill leaves.
+
+derive, replay and the demonstration start a process and a Spark of its own. The other verbs differ from
+them in their options only, and run in the Spark that all tests share.
+"""
 
 import ast
 import json
@@ -8,28 +12,58 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
 
+import forking
 from cli.commands import COMMAND, Ended, environment
+from millstream.cli import main
+from millstream.spark import sessions
 from spark.pipelines.pipes import Pipes, numbers
 
 TIMEOUT_S = 240
 CORES = ("--master", "local[2]")
+Command = Callable[..., Ended]
 
 
 def pipeline(url: str, *arguments: str, cwd: Path | None = None, **variables: str) -> Ended:
-    done = subprocess.run(
+    done = forking.run(
         [*COMMAND, "pipeline", *arguments],
-        env=environment(MILLSTREAM_URL=url, **variables),
-        capture_output=True,
-        timeout=TIMEOUT_S,
+        environment=environment(MILLSTREAM_URL=url, **variables),
         cwd=cwd,
-        check=False,
+        timeout_s=TIMEOUT_S,
     )
     return Ended(done.returncode, done.stdout, done.stderr.decode())
+
+
+@pytest.fixture
+def in_shared_spark(pipes: Pipes, monkeypatch: pytest.MonkeyPatch, capfdbinary: Any) -> Command:
+    """Run a pipeline's verb in this process, in a new session of the Spark that all tests share."""
+
+    def session(name: str, *, cores: str, settings: Mapping[str, str]) -> SparkSession:
+        made = pipes.spark.newSession()
+        for key, value in settings.items():
+            made.conf.set(key, value)
+        monkeypatch.setattr(made, "stop", lambda: None)
+        return made
+
+    def run_verb(url: str, *arguments: str, cwd: Path) -> Ended:
+        monkeypatch.setattr(sessions, "local_session", session)
+        monkeypatch.setattr(sys, "argv", ["millstream", "pipeline", *arguments])
+        monkeypatch.setattr(sys, "path", [*sys.path])
+        monkeypatch.setenv("PYTHONPATH", os.environ.get("PYTHONPATH", ""))
+        monkeypatch.setenv("MILLSTREAM_URL", url)
+        monkeypatch.chdir(cwd)
+        with pytest.raises(SystemExit) as exit:
+            main.run()
+        captured = capfdbinary.readouterr()
+        return Ended(exit.value.code, captured.out, captured.err.decode())
+
+    return run_verb
 
 
 def finished(ended: Ended) -> dict[str, Any]:
@@ -41,11 +75,11 @@ def finished(ended: Ended) -> dict[str, Any]:
     return done
 
 
-def test_archive_is_a_command(pipes: Pipes) -> None:
+def test_archive_is_a_command(pipes: Pipes, in_shared_spark: Command) -> None:
     read = pipes.create("in/1", [*numbers(0, 30), {"n": "bad"}])
     read.close()
     done = finished(
-        pipeline(
+        in_shared_spark(
             pipes.url,
             *("archive", pipes.streams.name("in/*"), "table", "--schema", "n long", "--until-closed"),
             *("--partition-by", "stream", "--dead-letters", pipes.streams.name("bad"), *CORES),
@@ -79,13 +113,14 @@ def test_derive_by_a_function_of_the_present_folder_is_a_command(pipes: Pipes) -
     assert pipes.is_closed()
 
 
-def test_profile_is_a_command(pipes: Pipes) -> None:
+def test_profile_is_a_command(pipes: Pipes, in_shared_spark: Command) -> None:
     pipes.create("in/1", numbers(0, 10)).close()
     finished(
-        pipeline(
+        in_shared_spark(
             pipes.url,
             *("profile", pipes.streams.name("in/*"), pipes.streams.name("profile")),
             *("--once", "--checkpoint", pipes.path("profile-checkpoint"), *CORES),
+            cwd=pipes.folder,
         )
     )
     [report] = pipes.messages("profile")

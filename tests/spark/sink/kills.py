@@ -48,7 +48,9 @@ def kill_executors(scratch: Path, kills: int, seed: int = 0, *, progress: bool =
         copying = _Copying(server, scratch, master=nodes.master, faulty=True)
         chance = random.Random(seed)
         killed = 0
-        while killed < kills:
+        for _ in range(kills):
+            if killed >= kills:
+                break
             copying.feed()
             with copying.running(seed=killed) as driver:
                 while copying.sees_progress(driver) and killed < kills:
@@ -57,6 +59,7 @@ def kill_executors(scratch: Path, kills: int, seed: int = 0, *, progress: bool =
                     if progress:
                         print(f"  {killed} kills, {copying.tail()} of {copying.fed} rows", flush=True)
                 copying.end(driver)
+        assert killed >= kills, f"only {killed} executors could be killed in {kills} runs"
         return f"{killed} kills of executors: {copying.verify()}"
 
 

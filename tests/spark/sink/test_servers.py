@@ -1,5 +1,6 @@
-"""Servers that want a token, that lack parts, that refuse, that are away for a while."""
+"""Servers that require a token, have no parts, refuse, or cannot be reached for a while."""
 
+import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -10,8 +11,8 @@ import jwt
 import pytest
 from pyspark.errors import PySparkException
 
-from running import Server, free_port, millstream
-from spark.queries import Streams
+from running import Server, millstream
+from spark.queries import TIMEOUT_S, Streams
 from spark.sink.sinks import Sinks
 
 SECRET = "a secret of thirty-two characters"
@@ -28,7 +29,7 @@ def reference(reference_streams: Streams, tmp_path: Path) -> Sinks:
     return Sinks(reference_streams, tmp_path)
 
 
-def test_a_token_opens_the_door(guarded: Sinks) -> None:
+def test_a_token_allows_writing(guarded: Sinks) -> None:
     token = jwt.encode({"scope": "admin"}, SECRET, algorithm="HS256")
     guarded.write(guarded.numbers(10), token=token)
     rows = guarded.streams.batch("out", token=token).count()
@@ -69,16 +70,20 @@ def test_the_reference_server_takes_repeated_batches_once(reference: Sinks, comm
 
 
 def test_a_server_that_is_away_for_a_while_is_waited_for(sinks: Sinks, tmp_path: Path) -> None:
-    """Nothing listens at first; a request that failed is repeated, and the write counts once."""
-    port = free_port()
+    """The first connection is cut and the next ones are refused; the write is repeated and counts once."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    port = listener.getsockname()[1]
     there = Sinks(Streams(sinks.spark, f"http://127.0.0.1:{port}", "late"), tmp_path)
     written = threading.Event()
     found: list[int] = []
 
     def serve_late() -> None:
-        time.sleep(8)
+        listener.settimeout(TIMEOUT_S)
+        with listener:
+            listener.accept()[0].close()
+        time.sleep(0.5)  # refused, several times
         with millstream("--port", str(port)):
-            assert written.wait(90)
+            assert written.wait(TIMEOUT_S)
             found.extend(there.ns())
 
     serving = threading.Thread(target=serve_late)

@@ -20,6 +20,7 @@ from millstream.spark.sink.endings import each_batch, run_to_end
 from spark.sink.sinks import Sinks
 
 ROWS = 600
+OTHERS_DONE_S = 3  # a task that writes half of the rows takes a fraction of it
 
 
 @pytest.fixture
@@ -73,7 +74,7 @@ def test_numbered_requests_lose_rows_where_a_batch_is_repeated_in_another_shape(
 ) -> None:
     """The counter-example: one task has written its rows when another one fails and the query dies.
 
-    Repeated, the rows are in other tasks. A task whose number has been used is not heard again, so
+    Repeated, the rows are in other tasks. A request whose number has been used is ignored, so
     the rows that are new in it are lost; those that it wrote before come again from elsewhere.
     """
     fails = tmp_path / "fails"
@@ -108,7 +109,7 @@ def test_sorted_producers_survive_another_order_of_the_same_rows(
 
 
 def test_a_batch_whose_commit_broke_off_between_streams_is_completed(sinks: Sinks, source: Any) -> None:
-    """One stream has its rows when another refuses: repeated, the first is left alone."""
+    """One stream has its rows when another refuses: in the repetition the first stays as it is."""
     rows = sinks.streams.following("in").withColumn(
         "stream",
         sql.concat(
@@ -268,7 +269,7 @@ def _failing_late(frame: DataFrame, flag: Path) -> DataFrame:
             random.shuffle(order)
             yield batch.take(pyarrow.array(order))
         if context.partitionId() == 1 and Path(path).exists():
-            time.sleep(5)
+            time.sleep(OTHERS_DONE_S)
             raise RuntimeError("fails on purpose")
 
     return frame.mapInArrow(pass_on, "value string")

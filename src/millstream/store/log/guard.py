@@ -4,7 +4,8 @@ Both hold a lock on a file of the data folder. A server that finds it taken post
 only makes its log longer; a backup waits. The lock ends with its process, however that ends.
 
 A backup keeps links to files in a folder of its own, which it locks while it runs. So the links of a
-killed backup can be recognized, and the next start or backup removes them. The folder is made and removed only by a process that holds the guard.
+killed backup can be recognized, and the next start or backup removes them. The folder is made and
+removed only by a process that holds the guard.
 """
 
 import fcntl

@@ -1,7 +1,7 @@
 """What the engine is expected to be, decide and answer: the model, kept up with every change that it makes.
 
-The engine tells which changes it makes (`changes`); each must be one that the request, or the time, called
-for. What anybody was told of, or has seen, is written down as `told_lsn`: no crash may take it back.
+The engine shows which changes it makes (`changes`); each must be one that the request, or the time, called
+for. The last change that a client was answered or has read is `seen_lsn`: no crash may undo it.
 """
 
 import copy
@@ -39,7 +39,7 @@ _EXPECTED: dict[type, type] = {
 
 
 class Expectations:
-    """The model of one run, and what was told of it."""
+    """The model of one run, and how much of it clients have seen."""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -48,7 +48,7 @@ class Expectations:
         self.base = plain.Model()  # as it was recovered, and what was changed since
         self.base_lsn = 0
         self.log_of_changes: list[tuple[int, plain.Change]] = []
-        self.told_lsn = 0  # the last change that anybody was told of or has seen
+        self.seen_lsn = 0  # the last change that a client was answered or has read
         self.changes: list[Change] = []
         self.waiting: list[Pending[Any]] = []  # answers that clients wait for
 
@@ -78,7 +78,7 @@ class Expectations:
         return True
 
     def expect(self, found: Any, wanted: str, what: str, tail: int | None = None) -> None:
-        """The answer must be what is wanted, now or when it comes; who gets it was told of all until now."""
+        """The answer must be what is wanted, now or later; its client has then seen everything until now."""
         self.world.check(not self.changes, f"{what}: {self.changes} was not expected")
         lsn = self._last_lsn()
         self.world.say(f"{what}: {wanted} {lsn} {'...' if isinstance(found, Pending) else ''}")
@@ -94,7 +94,7 @@ class Expectations:
                 self.world.check(
                     decision.append.tail == tail, f"{what}: tail {decision.append.tail}, not {tail}"
                 )
-            self.tell(lsn)
+            self.note_seen(lsn)
 
         if isinstance(found, Pending):
             self.waiting = [*self.waiting[-30:], found]
@@ -102,9 +102,9 @@ class Expectations:
         else:
             settled(found)
 
-    def tell(self, lsn: int) -> None:
-        """Somebody knows of a change."""
-        self.told_lsn = max(self.told_lsn, lsn)
+    def note_seen(self, lsn: int) -> None:
+        """Note that a client has seen a change."""
+        self.seen_lsn = max(self.seen_lsn, lsn)
 
     # -- Which changes it made ---------------------------------------------------------------------
 
@@ -170,7 +170,7 @@ class Expectations:
         self._note(lsn, plain.Trim(id, meta.start))
 
     def _take_part_expiry(self, lsn: int, id: int, meta: DropMeta) -> None:
-        """Take in that parts went because nobody has committed them in time."""
+        """Take in that parts expired because they were not committed in time."""
         entry = self.accepted.streams[id]
         for part in meta.ids:
             since_ms = entry.parts[part][1]
@@ -198,9 +198,9 @@ class Expectations:
         self.changes.clear()
 
     def on_adopt(self) -> None:
-        """The engine went back to what is durable: it must be a state that it was in, and not too old."""
+        """The engine returned to what is durable: it must be a state that it was in, and not too old."""
         lsn = self.world.engine.journal.lsn
-        self.world.check(lsn >= self.told_lsn, f"recovered up to {lsn}, but {self.told_lsn} was told")
+        self.world.check(lsn >= self.seen_lsn, f"recovered up to {lsn}, but {self.seen_lsn} was seen")
         self.world.check(
             lsn <= self._last_lsn(), f"recovered up to {lsn}, but only {self._last_lsn()} was made"
         )

@@ -1,4 +1,4 @@
-"""Clients that write down what they were told, and what a server must therefore still have.
+"""Clients that write down their answers, and what a server must therefore still have.
 
 Each writer has streams of its own and knows all that can be in them: what was acknowledged must be there,
 what was not may be there, once and whole, and in between nothing may be missing.
@@ -24,7 +24,7 @@ RETRY_S = 0.01
 
 
 class Worker:
-    """Somebody who works in a thread until told to stop."""
+    """A client that works in a thread until it is stopped."""
 
     def __init__(self, port: int, name: str) -> None:
         self.client = Client(port)

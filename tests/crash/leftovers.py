@@ -1,4 +1,4 @@
-"""After a clean end the disk holds what somebody needs, and nothing else."""
+"""After a clean end the disk holds what is needed, and nothing else."""
 
 from millstream.protocol.retention import needed
 from millstream.store.log.catalog import Catalog

@@ -82,13 +82,13 @@ def _cuts_of_one(scratch: Path, image: Path, folder: Path, cuts: int, kind: str,
             copy = scratch / f"cut-{number}.img"
             server.signal(signal.SIGSTOP)
             try:
-                # Who was told something before the disk stood still must find it there.
-                told = ledger.snapshot()
+                # What was answered before the disk stood still must be there.
+                answered = ledger.snapshot()
                 subprocess.run(["cp", "--sparse=always", image, copy], check=True)
             finally:
                 server.signal(signal.SIGCONT)
             with mounted(copy, MOUNT_COPY[kind]) as after, serving(after / "data") as recovered:
-                wrong = told.verify(int(recovered.url.rpartition(":")[2]))
+                wrong = answered.verify(int(recovered.url.rpartition(":")[2]))
             copy.unlink()
             assert not wrong, f"cut {number}: {wrong}"
     return cuts

@@ -1,4 +1,4 @@
-"""Requests that race each other: whoever wins, the stream stays what somebody was told that it is."""
+"""Requests that race each other: whichever wins, the stream stays as it was answered."""
 
 import threading
 from collections.abc import Callable

@@ -195,7 +195,7 @@ class Clients:
         """A reader learns where a stream begins: there it must begin for ever, or later."""
         if isinstance(found, OffsetGone):
             self.world.check(START < offset < start == found.earliest, f"{entry.name}: {offset} is not gone")
-            self.expected.tell(entry.number_of_start(found.earliest))
+            self.expected.note_seen(entry.number_of_start(found.earliest))
         else:
             wanted = start if offset == START else min(offset, self._durable_tail(entry.name))
             self.world.check(
@@ -203,7 +203,7 @@ class Clients:
             )
             self.world.check(found.start >= start, f"{entry.name}: what is gone was read")
             if offset == START:
-                self.expected.tell(entry.number_of_start(start))
+                self.expected.note_seen(entry.number_of_start(start))
 
     def _see(self, name: str, found: object, *, late: bool, refused: bool) -> None:
         if isinstance(found, NoSpace | StoreFailed):
@@ -218,7 +218,7 @@ class Clients:
             )
             closed = found.closed and found.up_to_date
             self.world.check(not closed or entry.closed, f"{name} was read as closed, but is open")
-            self.expected.tell(entry.number_of(found.end, closed=closed))
+            self.expected.note_seen(entry.number_of(found.end, closed=closed))
             if found.up_to_date:
                 self.world.check(
                     found.end == self._durable_tail(name), f"{name}: the tail was not up to date"
@@ -230,7 +230,7 @@ class Clients:
         if isinstance(found, NotFound | SoftDeleted) and (entry is None or entry.soft_deleted):
             ended = self.expected.accepted.ended.get(name, 0)
             if ended and ended <= self.world.engine.journal.durable_lsn and not refused:
-                self.expected.tell(ended)
+                self.expected.note_seen(ended)
 
     def _durable_tail(self, name: str) -> int:
         return self.world.engine.streams.by_name[name].tail

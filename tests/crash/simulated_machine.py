@@ -1,4 +1,4 @@
-"""The machine that the engine runs on: it boots, works when the dice say so, has bad weather, and crashes."""
+"""The machine that the engine runs on: it boots, commits, runs jobs, has faults, and crashes at random."""
 
 from collections import deque
 from collections.abc import Callable, Coroutine
@@ -61,7 +61,7 @@ class Machine:
         self.world.engine.watch(self.expected, self.variant.journal)
         self.world.store = Table(self.world.engine)
         _drive(self.world.store.open())
-        self.world.say(f"recovered up to {self.world.engine.journal.lsn}, told {self.expected.told_lsn}")
+        self.world.say(f"recovered up to {self.world.engine.journal.lsn}, seen {self.expected.seen_lsn}")
 
     def crash(self) -> None:
         """End the process, or the power."""
@@ -75,7 +75,7 @@ class Machine:
         self.disk.capacity = None
 
     def shut_down(self) -> None:
-        """End as a server does, with everything done; then nothing is left that nobody needs."""
+        """End as a server does, with everything done; then nothing is left that is not needed."""
         self.disk.capacity = None
         self.disk.crash_at = None
         self.disk._faults.clear()

@@ -7,15 +7,15 @@ generations, the end of the process or of the power, at any operation of the dis
 the last one.
 
 What is checked, against a plain model: every decision; every byte that is read; and after each crash that
-the engine is in exactly the state after some change that it made, not before the last one that anybody was
-told of or has seen.
+the engine is in exactly the state after some change that it made, not before the last one that a client
+was answered or has read.
 
     simulated_world       what all below share: dice, clock, disk, the engine of the moment
-    simulated_machine     boots, commits, runs jobs, has bad weather, crashes; `simulated_disk` is its disk,
-                          `simulated_engine` the engine with a window in it
-    simulated_clients     ask, and know what must come of it; `simulated_parts` those that stage parts,
-                          `simulated_requests` what is asked for
-    expectations          keep the model (`model`) up with the engine, and remember what was told
+    simulated_machine     boots, commits, runs jobs, has faults, crashes; `simulated_disk` is its disk,
+                          `simulated_engine` the engine, which can be watched
+    simulated_clients     make requests and know the right answers; `simulated_parts` those that stage
+                          parts, `simulated_requests` what is asked for
+    expectations          keep the model (`model`) up to date, and how much of it clients have seen
     comparison            the engine beside the model after a crash; `leftovers` the disk after a clean end
 
     python -m tests.crash.simulation --seed 7          replays a seed, exactly

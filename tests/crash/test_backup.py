@@ -216,7 +216,7 @@ def test_a_checkpoint_that_is_due_in_the_middle_of_a_backup(
         def linking(*arguments: Any) -> None:
             if passed:
                 reach("before the last links")
-            link(*arguments)
+            link_all(*arguments)
             if not passed:
                 reach("after the first links")
 
@@ -224,8 +224,8 @@ def test_a_checkpoint_that_is_due_in_the_middle_of_a_backup(
             reach("before the log")
             return copy_log(*arguments)
 
-        copy_log = backup._copy_log
-        monkeypatch.setattr(backup, "link", linking)
+        link_all, copy_log = backup._link_all, backup._copy_log
+        monkeypatch.setattr(backup, "_link_all", linking)
         monkeypatch.setattr(backup, "_copy_log", copying_log)
         with new_archive(tmp_path / "copy") as archive:
             back_up(tmp_path / "data", archive)

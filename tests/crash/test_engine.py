@@ -177,7 +177,7 @@ def _tick(data: object, now_ms: int) -> None:
     data.until(lambda: data.engine.journal.durable_lsn == data.engine.journal.lsn)  # type: ignore[attr-defined]
 
 
-def test_a_deletion_is_not_told_to_readers_before_it_is_durable(tmp_path: Path) -> None:
+def test_readers_do_not_learn_of_a_deletion_before_it_is_durable(tmp_path: Path) -> None:
     with opened(tmp_path) as data:
         data.create("/a")
         deletion = data.store.delete("/a", NOW_MS)
@@ -242,7 +242,7 @@ def test_many_streams_are_synced_at_once(tmp_path: Path, monkeypatch: pytest.Mon
 # -- What memory holds -----------------------------------------------------------------------------------
 
 
-def test_who_writes_faster_than_checkpoints_do_waits_for_them(tmp_path: Path) -> None:
+def test_writers_that_are_faster_than_checkpoints_wait_for_them(tmp_path: Path) -> None:
     committers: list[SimulatedCommitter] = []
     jobs: list[tuple[Callable[[], None], Callable[[BaseException | None], None]]] = []
 
@@ -251,13 +251,13 @@ def test_who_writes_faster_than_checkpoints_do_waits_for_them(tmp_path: Path) ->
         return committers[0]
 
     def append(size: int) -> list[object]:
-        told: list[object] = []
+        answers: list[object] = []
         pending = store.append("/s", AppendRequest(b"x" * size, OCTETS, False, None, None), NOW_MS)
         assert isinstance(pending, Pending)
-        pending.then(told.append)
+        pending.then(answers.append)
         committers[0].commit(1)
         committers[0].deliver()
-        return told
+        return answers
 
     disk, catalog = RealDisk(tmp_path), Catalog(tmp_path / "catalog.db")
     runtime = Runtime(start, lambda job, report: jobs.append((job, report)))

@@ -173,7 +173,7 @@ def test_a_full_disk_refuses_takes_back_and_goes_on(tmp_path: Path, monkeypatch:
 
         async def tick(now_ms: int) -> None:
             store.expire(now_ms)
-            while data.engine.runtime.jobs:  # noqa: ASYNC110  the engine tells nobody
+            while data.engine.runtime.jobs:  # noqa: ASYNC110  the engine has no event for it
                 await asyncio.sleep(0.001)
 
         for now_ms in (5_000, 10_000):

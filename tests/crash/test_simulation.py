@@ -41,8 +41,8 @@ def test_a_seed_replays_exactly() -> None:
     def trace() -> list[object]:
         simulation = Simulation(11)
         simulation.run()
-        world, told_lsn = simulation.world, simulation.expected.told_lsn
-        return [world.disk.steps, world.now_ms, told_lsn, world.disk.snapshot()]
+        world, seen_lsn = simulation.world, simulation.expected.seen_lsn
+        return [world.disk.steps, world.now_ms, seen_lsn, world.disk.snapshot()]
 
     assert trace() == trace()
 
@@ -316,5 +316,5 @@ class MiscountsAppends(Variant):
 )
 def test_a_broken_engine_is_caught(variant: type[Variant]) -> None:
     caught = first_violation(variant, range(600))
-    assert caught is not None, "600 seeds went by without anybody noticing"
+    assert caught is not None, "600 seeds passed, and the mistake was not found"
     print(f"seed {caught[0]}: {caught[1]}")

@@ -1,4 +1,4 @@
-"""What a stream lets go of leaves the disk, and nothing else does."""
+"""What a stream trims leaves the disk, and nothing else does."""
 
 import os
 from pathlib import Path

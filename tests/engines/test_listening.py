@@ -1,4 +1,4 @@
-"""Who is told of which change: rules F3, F4, L6."""
+"""Which changes the listener is called for: rules F3, F4, L6."""
 
 from collections.abc import Callable
 
@@ -29,7 +29,7 @@ NOT_TOLD: dict[str, Callable[[Engine], object]] = {
 
 @pytest.fixture
 def quiet(engine: Engine) -> Engine:
-    """An engine with a few streams, and nothing told yet."""
+    """An engine with a few streams, and no call of the listener yet."""
     engine.create("/s")
     engine.append("/s", b"first", stamp=Stamp(b"p", 0, 0))
     engine.create("/source", b"abc")
@@ -82,7 +82,7 @@ def test_an_expiry_is_told_by_whoever_finds_it(quiet: Engine) -> None:
 
 
 def test_what_is_told_can_be_seen(engine: Engine) -> None:
-    """L6: told only once it is durable, and visible by then."""
+    """L6: the listener is called once the change is durable, and visible by then."""
     seen: list[tuple[int, bool]] = []
     engine.create("/s")
 

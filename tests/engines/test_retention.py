@@ -136,7 +136,7 @@ def test_what_is_old_enough_goes(engine: Engine) -> None:
 
 
 def test_age_is_remembered_over_a_restart(engine: Engine) -> None:
-    """X4: by streams that nobody touches, too."""
+    """X4: by streams that no request touches, too."""
     engine.create("/anything")
     engine.create("/s", b"old", retention=A_MINUTE)
     engine.now_ms += 30_000

@@ -1,4 +1,4 @@
-"""Any history of streams that let go of their beginning: what is left is right, and enough (X4, O4, F1).
+"""Any history of streams whose beginning is trimmed: what is left is right, and enough (X4, O4, F1).
 
 The model keeps everything that was ever written to each stream, and when. The engine may begin a stream
 later, as far as its limits allow; whatever it still gives must be what the model has there.

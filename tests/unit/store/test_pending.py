@@ -8,24 +8,24 @@ from millstream.store.pending import Pending, settled, when
 
 
 def test_whoever_waits_is_told_once_in_order() -> None:
-    told: list[tuple[str, int]] = []
+    received: list[tuple[str, int]] = []
     pending: Pending[int] = Pending()
-    pending.then(lambda value: told.append(("first", value)))
-    pending.then(lambda value: told.append(("second", value)))
+    pending.then(lambda value: received.append(("first", value)))
+    pending.then(lambda value: received.append(("second", value)))
     pending.settle(7)
-    pending.then(lambda value: told.append(("late", value)))
-    assert told == [("first", 7), ("second", 7), ("late", 7)]
+    pending.then(lambda value: received.append(("late", value)))
+    assert received == [("first", 7), ("second", 7), ("late", 7)]
 
 
 def test_an_abandoned_decision_tells_nobody_and_says_so_once() -> None:
-    told: list[int] = []
+    received: list[int] = []
     abandoned: list[bool] = []
     pending: Pending[int] = Pending(lambda: abandoned.append(True))
-    pending.then(told.append)
+    pending.then(received.append)
     pending.abandon()
     pending.abandon()
     pending.settle(7)
-    assert (told, abandoned) == ([], [True])
+    assert (received, abandoned) == ([], [True])
 
 
 def test_a_settled_decision_cannot_be_abandoned() -> None:
@@ -42,25 +42,25 @@ def test_when_transforms_at_once_or_later() -> None:
 
     assert when(4, double) == 8
     pending: Pending[int] = Pending()
-    told: list[int] = []
+    received: list[int] = []
     result = when(pending, double)
     assert isinstance(result, Pending)
-    result.then(told.append)
+    result.then(received.append)
     pending.settle(4)
-    assert told == [8]
+    assert received == [8]
 
 
 def test_when_waits_for_a_decision_that_leads_to_another() -> None:
     first: Pending[int] = Pending()
     second: Pending[str] = Pending()
-    told: list[str] = []
+    received: list[str] = []
     result = when(first, lambda _: second)
     assert isinstance(result, Pending)
-    result.then(told.append)
+    result.then(received.append)
     first.settle(1)
-    assert told == []
+    assert received == []
     second.settle("done")
-    assert told == ["done"]
+    assert received == ["done"]
 
 
 @pytest.mark.parametrize("after_the_first", [False, True])

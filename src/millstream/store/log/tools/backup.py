@@ -63,10 +63,10 @@ def back_up(folder: Path, archive: Archive) -> Copied:
             guard = Guard(folder)
             undo.callback(guard.close)
             links = undo.enter_context(_links_folder(folder, guard))
-            link(folder, links, _NOT_LINKED)
+            _link_all(folder, links)
             guard.wait()
             last_lsn = _copy_log(folder, links, _copy_catalog(folder, links))
-            link(folder, links, _NOT_LINKED)
+            _link_all(folder, links)
             guard.release()
         names = list(_files_below(links))
         size = sum(archive.add(name, links / name) for name in names)
@@ -152,6 +152,11 @@ def _links_folder(folder: Path, guard: Guard) -> Iterator[Path]:
         shutil.rmtree(links, ignore_errors=True)
         os.close(descriptor)
         guard.release()
+
+
+def _link_all(folder: Path, links: Path) -> None:
+    """Link everything but the catalog, the log and the locks."""
+    link(folder, links, _NOT_LINKED)
 
 
 def link(folder: Path, links: Path, skip: tuple[str, ...] = ()) -> None:

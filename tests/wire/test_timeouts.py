@@ -18,7 +18,7 @@ WATCH = request("GET", "/s?offset=-1&live=sse")
 def received(served: Served) -> int:
     """How many bytes of an unfinished request the server has seen."""
     return sum(
-        connection._incoming.head_bytes + connection._incoming.body_bytes
+        connection._parser.head_bytes + connection._parser.body_bytes
         for connection in served.native.connections
     )
 
@@ -68,7 +68,7 @@ def test_a_body_that_stalls_is_given_up_and_one_that_moves_is_not() -> None:
         async with serving() as served:
             client = await with_stream(served)
             client.send(request("POST", "/s", b"", Content_Length="100"))
-            await until(lambda: any(connection._incoming.in_body for connection in served.native.connections))
+            await until(lambda: any(connection._parser.in_body for connection in served.native.connections))
             for count in range(1, 5):
                 client.send(b"x")
                 await until(lambda count=count: received(served) == count)
@@ -214,11 +214,11 @@ def test_a_client_that_asks_for_too_much_at_once_is_not_read_from() -> None:
             for _ in range(30):
                 client.send(post)
             [connection] = served.native.connections
-            await until(lambda: connection._incoming.crowded)
+            await until(lambda: connection._parser.is_full)
             for _ in range(50):
                 await until(lambda: True)
-            incoming = connection._incoming
-            held = sum(len(body) for _, body in incoming.whole) + incoming.body_bytes
+            parser = connection._parser
+            held = sum(len(request.body) for request in parser.requests) + parser.body_bytes
             assert held < 4_000_000
             served.live.drain()
             assert [await client.status() for _ in range(31)] == [204] * 31

@@ -1,7 +1,7 @@
-"""Compression both ways: answers by `Accept-Encoding`, request bodies by `Content-Encoding`.
+"""Compression both ways: responses by `Accept-Encoding`, request bodies by `Content-Encoding`.
 
-A decoded body may not grow past the limit on bodies, nor a thousandfold: a few kilobytes that
-promise gigabytes are refused while they are being read, not after.
+A decoded body may not exceed the limit on bodies, nor grow a thousandfold: a few kilobytes that expand
+to gigabytes are refused while they are decoded, not after.
 
 Rules A11, G5.
 """
@@ -16,7 +16,7 @@ import zstandard
 from millstream.protocol.errors import MalformedError, TooLargeError, UnsupportedEncodingError
 
 MIN_BYTES = 1024
-"""Smaller answers are not worth it."""
+"""Smaller responses are not worth compressing."""
 
 _MAX_CODINGS = 4
 _MAX_RATIO = 1000
@@ -35,9 +35,9 @@ _COMPRESSORS: dict[bytes, Callable[[bytes], bytes]] = {
 _INCOMPRESSIBLE = (b"image/", b"audio/", b"video/", b"application/zip", b"application/gzip")
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=128)
 def choose(accept_encoding: bytes, content_type: bytes) -> bytes | None:
-    """Pick the coding that the client likes best, and among equals the one that we do."""
+    """Choose the coding that the client prefers, and among equals the one that we prefer."""
     if content_type.startswith(_INCOMPRESSIBLE):
         return None
     weights: dict[bytes, float] = {}
@@ -50,7 +50,7 @@ def choose(accept_encoding: bytes, content_type: bytes) -> bytes | None:
 
 
 def compress(body: bytes, coding: bytes) -> bytes:
-    """Compress an answer."""
+    """Compress a response body."""
     return _COMPRESSORS[coding](body)
 
 

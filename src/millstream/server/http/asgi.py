@@ -5,8 +5,8 @@
         api = FastAPI(lifespan=...)
         api.mount("/streams", MillstreamApp())
 
-Mounted applications get no lifespan events from most frameworks, so the store is opened by the first
-request if nobody did before.
+Most frameworks send no lifespan events to mounted applications, so the first request opens the store if
+it is not open yet.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ from millstream.server.run import open_store, running_routes
 from millstream.server.settings import Settings, load
 from millstream.store.pending import Pending
 
-Scope = MutableMapping[str, Any]
+AsgiScope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
@@ -42,7 +42,7 @@ class MillstreamApp:
         self._routes: Routes | None = None
         self._opening = asyncio.Lock()
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
         """Serve one connection of the ASGI server: a request, or its lifespan."""
         if scope["type"] == "lifespan":
             await self._lifespan(receive, send)
@@ -52,7 +52,7 @@ class MillstreamApp:
             await send({"type": "websocket.close", "code": 1000})
 
     async def open(self) -> Routes:
-        """Open the store unless it is open."""
+        """Open the store if it is not open yet."""
         async with self._opening:
             if self._routes is None:
                 running = running_routes(self.settings, open_store(self.settings))
@@ -75,7 +75,7 @@ class MillstreamApp:
                 await send({"type": "lifespan.shutdown.complete"})
                 return
 
-    async def _http(self, routes: Routes, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _http(self, routes: Routes, scope: AsgiScope, receive: Receive, send: Send) -> None:
         headers = _headers(scope)
         common = routes.cors.common_headers(headers.get(b"origin"))
         body = _oversized(scope, headers, self.settings) or await _body(receive, self.settings.max_body_bytes)
@@ -123,7 +123,7 @@ class _Outlet:
         self._something.set()
 
     def finish(self) -> None:
-        """Take note that no more frames come."""
+        """End the feed: no more frames come."""
         self._finished = True
         self._something.set()
 
@@ -151,14 +151,14 @@ class _Outlet:
             self._feed.leave()
 
 
-def _headers(scope: Scope) -> dict[bytes, bytes]:
+def _headers(scope: AsgiScope) -> dict[bytes, bytes]:
     headers: dict[bytes, bytes] = {}
     for name, value in scope["headers"]:
         headers[name] = headers[name] + b", " + value if name in headers else value
     return headers
 
 
-def _request(scope: Scope, headers: dict[bytes, bytes], body: bytes) -> Request:
+def _request(scope: AsgiScope, headers: dict[bytes, bytes], body: bytes) -> Request:
     mount = scope.get("root_path", "")
     path = scope.get("raw_path") or scope["path"].encode()
     path = path.partition(b"?")[0]
@@ -169,8 +169,8 @@ def _request(scope: Scope, headers: dict[bytes, bytes], body: bytes) -> Request:
     return Request(method, path, query, headers, body, scheme, mount, client[0].encode())
 
 
-def _oversized(scope: Scope, headers: dict[bytes, bytes], settings: Settings) -> Reply | None:
-    """Refuse what is too large before its body is read; not every server does."""
+def _oversized(scope: AsgiScope, headers: dict[bytes, bytes], settings: Settings) -> Reply | None:
+    """Refuse a request that is too large before its body is read; not every ASGI server does."""
     path = scope.get("raw_path") or scope["path"].encode()
     if len(path) + len(scope.get("query_string", b"")) > settings.max_url_bytes:
         return problems.URL_TOO_LONG

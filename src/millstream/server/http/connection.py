@@ -1,16 +1,17 @@
-"""The native server: HTTP/1.1 connections on uvloop and llhttp, nothing in between.
+"""One client's HTTP/1.1 connection: a state machine between the transport and the routes.
 
-A connection is a small machine. Its parser side makes requests of bytes; a whole request goes to
-the routes; its answer is written at once, or when it is there:
+The parser turns bytes into requests. A complete request goes to the routes, and its response is written
+at once, or when it is ready:
 
-        READING --whole request--> ANSWERING --reply written--> READING
-           |                           |
-           | too large, malformed      | events (SSE): FEEDING until the stream or the client ends
-           v                           v
-        CLOSING  (the reply is written, what still comes in is dropped)
+        READING --request--> ANSWERING --response written--> READING
+           |                     |
+           | too large,          | server-sent events: FEEDING until the stream or the client ends
+           | malformed           |
+           v                     v
+        CLOSING  (the response is written, further input is dropped)
 
-Requests that arrive while one is being answered wait in a queue, so that answers keep their order.
-A client that does not read its answers is not read from either.
+Requests that arrive while one is being answered are queued, so that responses keep their order. While a
+client does not read its responses, its requests are not read either.
 """
 
 import asyncio
@@ -80,7 +81,7 @@ class Connection(asyncio.Protocol):
     # -- The transport calls these ---------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin: a client has connected."""
+        """Set up the connection: a client has connected."""
         self._transport = cast(asyncio.Transport, transport)
         self._transport.set_write_buffer_limits(high=_WRITE_BUFFER_BYTES)
         send_unpaced_if_local(transport)
@@ -136,21 +137,21 @@ class Connection(asyncio.Protocol):
             self._wait_at_most(self._server.settings.header_timeout_s)
 
     def eof_received(self) -> bool:
-        """Take note that the client sends no more; what it asked for is answered, if that is soon.
+        """Answer what was asked if that is soon: the client sends no more.
 
-        A client that has hung up looks the same until it is written to, so it is not waited for.
+        A client that has gone away looks the same until something is written to it, so it is not waited for.
         """
         self._keep_alive = False
         self._wait_at_most(_LINGER_S)
         return self._answering is not None and not self._closing
 
     def pause_writing(self) -> None:
-        """Stop producing: the client does not keep up."""
+        """Stop writing and reading: the client does not keep up."""
         self.writable = False
         self._transport.pause_reading()
 
     def resume_writing(self) -> None:
-        """Go on: the client has caught up."""
+        """Continue: the client has caught up."""
         self.writable = True
         if not self._parser.is_full:
             self._transport.resume_reading()
@@ -211,7 +212,7 @@ class Connection(asyncio.Protocol):
         is_in_file = isinstance(body, LongBody) and body.begins_in_file
         send_file = file_sender(transport) if is_in_file and self._server.settings.sendfile else None
         if isinstance(body, LongBody) and send_file is not None:
-            transport.set_write_buffer_limits(high=0)  # so that it tells when it is empty
+            transport.set_write_buffer_limits(high=0)  # then it calls back when it is empty
             self._pieces = body.pieces(send_file)
         else:
             self._pieces = body.pieces()
@@ -219,15 +220,15 @@ class Connection(asyncio.Protocol):
         self._send_piece()
 
     def _send_piece(self) -> None:
-        """Send the next piece of a long answer if the client has room, then let others have their turn."""
+        """Send the next piece of a long response if the client has room, then yield to other connections."""
         if self._pieces is None or self._closing or not self.writable or self._transport.is_closing():
             return
         self._wait_at_most(self._server.settings.idle_timeout_s)
-        self._unsent = 0  # what is left of the next piece is news, even if it is as much
+        self._unsent = 0  # the next piece is progress, even if as many bytes of it are unsent
         try:
             piece = next(self._pieces, None)
         except StreamLostError:
-            self._transport.abort()  # what was promised cannot be given: better cut than wrong
+            self._transport.abort()  # the promised bytes are gone: better a cut response than a wrong one
             return
         if piece is None:
             self._pieces = None
@@ -240,14 +241,14 @@ class Connection(asyncio.Protocol):
             self._loop.call_soon(self._send_piece)
 
     def _done(self) -> None:
-        """Go on after a response: with the next request, or waiting for it."""
+        """Continue after a response, with the next request or waiting for one."""
         self._answering = None
         parser, settings = self._parser, self._server.settings
         timeout_s = settings.idle_timeout_s
         if not self._keep_alive:
             self._close()
             return
-        if parser.requests:  # the client takes this response first
+        if parser.requests:  # answered next turn; the timeout is for the client to take this response
             self._loop.call_soon(self._answer_next)
         elif parser.refusal is not None:
             self._refuse(parser.refusal)
@@ -290,7 +291,7 @@ class Connection(asyncio.Protocol):
         self._transport.write(frame.as_chunk if self._chunked else frame.events)
 
     def finish(self) -> None:
-        """End the feed's answer."""
+        """End the feed's response."""
         self._feed = None
         if self._chunked:
             self._transport.write(LAST_CHUNK)
@@ -304,7 +305,7 @@ class Connection(asyncio.Protocol):
         self._deadline_s = self._server.now_s + timeout_s
 
     def tick(self, now_s: float) -> None:
-        """End a connection that has kept us waiting for too long."""
+        """End the connection if its client has taken too long."""
         if not self._deadline_s or now_s < self._deadline_s:
             return
         if self._closing:
@@ -312,7 +313,7 @@ class Connection(asyncio.Protocol):
         elif self._answering is None and not self._parser.is_idle:
             self._refuse(problems.REQUEST_TIMEOUT)
         elif (unsent := self._transport.get_write_buffer_size()) != self._unsent:
-            self._unsent = unsent  # the client is still taking its answer
+            self._unsent = unsent  # the client is still taking its response
             self._deadline_s = now_s + self._server.settings.idle_timeout_s
         elif self._answering is not None:
             self._drop()
@@ -324,13 +325,13 @@ class Connection(asyncio.Protocol):
         self._transport.abort()
 
     def drain(self) -> None:
-        """End when what was begun is answered; at once if nothing was."""
+        """End once everything is answered; at once if nothing is open."""
         self._keep_alive = False
         if self._answering is None and not self._parser.requests and self._parser.is_idle:
             self._close()
 
     def _refuse(self, reply: Reply) -> None:
-        """Answer a request that is not read to its end, and close."""
+        """Answer a request that is not read to its end, then close."""
         self._server.routes.refused(self._address, reply)
         common = self._server.common_headers(self._parser.headers.get(b"origin"))
         assert isinstance(reply.body, bytes)  # a refusal is short
@@ -338,7 +339,7 @@ class Connection(asyncio.Protocol):
         self._close(lingers=True)
 
     def _close(self, *, lingers: bool = False) -> None:
-        """Close so that the reply arrives: say that we are done, drop what still comes in, then hang up."""
+        """Close so that the response arrives: shut down writing, drop further input, then close."""
         if self._closing:
             return
         self._closing = True

@@ -1,18 +1,17 @@
 """Request heads that arrived whole, parsed in one pass.
 
-Nearly every head is plain: it fits into one segment and has no header that changes how the connection
-is read. Such a head is split once and cut at its colons, and a few calls that loop in C check its
-syntax. `parse_head` never refuses anything. It returns None for whatever is not plain, and llhttp decides:
+Nearly every head is plain: it came in one segment, and no header of it changes how the connection is read.
+Such a head is split once and cut at its colons, and its syntax is checked by a few calls that loop in C.
+`parse_head` refuses nothing. It returns None for every head that is not plain, and llhttp decides:
 
-        transfer-encoding, upgrade, expect      they change how the body is read
-        connection, other than keep-alive       so does what they announce
-        HTTP/1.0, other methods and targets     rare
-        a repeated name                         to be joined, or refused
-        control characters, a bare CR or LF,    malformed
+        Transfer-Encoding, Upgrade, Expect       change how the body is read
+        Connection, other than keep-alive        changes what follows
+        HTTP/1.0, other methods, other targets   rare
+        a repeated name                          joined, or refused
+        control characters, bare CR or LF,       refused, most of them
         folded lines, no Host, odd lengths
 
-So a head is plain only if llhttp would read it the same way. `tests/unit/server/http` holds one against
-the other.
+So the two must agree on plain heads only. The tests run both on the same bytes and compare.
 """
 
 import re
@@ -25,12 +24,12 @@ END: Final = b"\r\n\r\n"
 _REQUEST_LINE = re.compile(
     rb"""(GET|HEAD|POST|PUT|DELETE|OPTIONS) [ ] (/[!"$->@-~]*+) \??+ ([!"$-~]*+) [ ] HTTP/1\.1""", re.VERBOSE
 )
-"""Method, path and query. A target is visible ASCII; one with a fragment is odd."""
+"""Method, path and query: a path, and no fragment."""
 
 _TOKEN = b"!#$%&'*+-.^_`|~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _TEXT = b"\t" + bytes(range(0x20, 0x7F)) + bytes(range(0x80, 0x100))
 _MAX_LENGTH_DIGITS = 15
-_COMMA = ord(",")  # to look for a number is several times quicker than to look for bytes
+_COMMA = ord(",")  # `in` is several times faster for a number than for bytes
 
 _UNUSUAL = frozenset([b"transfer-encoding", b"upgrade", b"expect", b"proxy-connection", b"te", b"trailer"])
 
@@ -44,17 +43,17 @@ _COMMON_NAMES = """
 _NAMES = {
     spelling: name for name in map(str.encode, _COMMON_NAMES.split()) for spelling in (name, name.title())
 }
-"""Lower-case names by the two spellings that clients use: to look one up is quicker than to check it."""
+"""Lower-case names by the two spellings that clients use. A lookup is faster than a check and `lower`."""
 
 
 def parse_head(head: bytes, scheme: bytes, client: bytes) -> tuple[Request, int] | None:
-    """Make a request, without its body, of a plain head, and tell the body's length.
+    """Parse a head, without its blank line: the request, still without a body, and the body's length.
 
-    The head comes without the blank line that ends it.
+    None when the head is not plain.
     """
     lines = head.split(b"\r\n")
     request_line = _REQUEST_LINE.fullmatch(lines[0])
-    # Without text, a CR and an LF for each line end are left; anything more is a control character.
+    # Deleting all text leaves CR and LF of each line end; more than that is a control character.
     if request_line is None or len(head.translate(None, _TEXT)) != 2 * len(lines) - 2:
         return None
     headers: dict[bytes, bytes] = {}

@@ -1,34 +1,28 @@
-"""Sending files: bytes that lie in a file go from the page cache to the socket, past this process.
+"""Sending files: bytes in a file go from the page cache to the socket without passing through this process.
 
-The transport has a buffer, and what is sent past it would overtake what waits there. So a file is sent only
-while the buffer is empty, and the connection sets its limits to nothing meanwhile: the transport then tells
-when it is empty again.
+The transport has a write buffer, and `sendfile` would overtake what is in it. So a file is sent only while
+the buffer is empty, and the connection sets the buffer's limits to zero: then the transport calls
+`resume_writing` when it is empty again.
 
-Waiting for room is left to the transport, too. When the socket takes no more, the next few bytes, a wedge,
-are written the usual way:
+The transport also waits for room. When the socket is full, the next few bytes are written through it, as a
+small buffered write:
 
         sendfile  1 MiB | 1 MiB | 0.3 MiB, full     sendfile  1 MiB | ...
                                    write  16 KiB ... resume_writing
 
-A client that hangs up, one that stands still and one that is slow are then what they are in every other
-answer. TLS has to see the bytes, and goes without.
+So a client that disconnects, stalls or is slow is handled as in every other response. TLS has to encrypt
+the bytes, and does not use this.
 """
 
 import asyncio
 import os
-from collections.abc import Callable
-from typing import Final
 
+from millstream.server.long_answers import SendFile
 from millstream.store.base import FilePart
-
-WEDGE_BYTES: Final = 16 * 1024
-
-SendFile = Callable[[FilePart], int | None]
-"""Sends as much as there is room for and tells how much; None when it cannot be sent this way."""
 
 
 def file_sender(transport: asyncio.Transport) -> SendFile | None:
-    """Give what sends files on a connection, where that is possible."""
+    """Return a function that sends files on a connection; None where that is not possible."""
     socket = transport.get_extra_info("socket")
     if not hasattr(os, "sendfile") or socket is None or transport.get_extra_info("sslcontext") is not None:
         return None
@@ -43,7 +37,7 @@ def file_sender(transport: asyncio.Transport) -> SendFile | None:
             return os.sendfile(descriptor, part.descriptor, part.position, part.size)
         except BlockingIOError:
             return 0
-        except OSError:  # of the file system, which cannot; or of the client, whom the transport will miss
+        except OSError:  # the file system cannot, or the client is gone, which the transport will notice
             return None
 
     return send

@@ -52,11 +52,11 @@ class ServerOptions:
     )
     token: str | None = _option(values.text, "Sent as `Authorization: Bearer`.")
     timeout: float = _option(
-        values.seconds, "How many seconds the server may be silent.", default=30.0, shown="30"
+        values.seconds, "How many seconds the server may stay silent.", default=30.0, shown="30"
     )
     retries: int = _option(
         values.number,
-        "How often a request that failed for a passing reason is repeated.",
+        "How many times a request is retried after a transient failure.",
         default=10,
         shown="10",
     )
@@ -84,7 +84,7 @@ class SourceOptions(ServerOptions):
         shown=EARLIEST,
     )
     ending_offsets: Offsets = _option(  # noqa: RUF009 (a field, declared by a function)
-        values.offsets, "The same, where to stop. Batch reads only.", default=LATEST, shown=LATEST
+        values.offsets, "Where to stop, in the same form. Batch reads only.", default=LATEST, shown=LATEST
     )
     max_bytes_per_trigger: int | None = _option(
         values.size, "About how many bytes a micro-batch holds at most, such as `64m`. Streaming only."
@@ -99,12 +99,10 @@ class SourceOptions(ServerOptions):
         default=32 * 2**20,
         shown="32m",
     )
-    min_partitions: int | None = _option(
-        values.count, "Split further, until there are about this many partitions."
-    )
+    min_partitions: int | None = _option(values.count, "Split further, into about this many partitions.")
     fail_on_data_loss: bool = _option(
         values.flag,
-        "When content is gone before it was read: fail, or go on with a warning.",
+        "If content is deleted or trimmed before it was read: fail, or log a warning and continue.",
         default=True,
         shown="true",
     )
@@ -121,14 +119,14 @@ class SourceOptions(ServerOptions):
     )
     mode: str = _option(
         values.choice("permissive", "failfast"),
-        "What to do with a message that does not fit the schema: give null for what does not, "
+        "What to do with a message that does not fit the schema: null for the fields that do not, "
         "or fail (`failfast`).",
         default="permissive",
         shown="permissive",
     )
     column_name_of_corrupt_record: str = _option(
         values.text,
-        "A string column of this name, where the schema has it, holds the text of such messages.",
+        "The string column of this name, if the schema has one, holds the text of such messages.",
         default="_corrupt_record",
         shown="_corrupt_record",
     )
@@ -147,20 +145,18 @@ class SinkOptions(ServerOptions):
     stream: str | None = _option(
         values.pattern, "The stream that all rows go to. Without it, a column `stream` names each row's."
     )
-    create_missing: bool = _option(
-        values.flag, "Create streams that are not there.", default=True, shown="true"
-    )
+    create_missing: bool = _option(values.flag, "Create missing streams.", default=True, shown="true")
     content_type: str | None = _option(
         values.text,
-        "The type of created streams. A stream that is there must have it, where it is given.",
+        "The content type of created streams. If given, existing streams must have it, too.",
         shown="application/json",
     )
     close_on_end: bool = _option(
-        values.flag, "Close the streams with the write. Batch writes only.", default=False, shown="false"
+        values.flag, "Close the streams after the write. Batch writes only.", default=False, shown="false"
     )
     commit: str | None = _option(
         values.choice("parts", "producer", "driver"),
-        "How a batch is made to count once. Servers without parts need an answer.",
+        "How a batch is committed exactly once. Required on servers without parts.",
         shown="`parts` where the server has them",
     )
     order: str = _option(
@@ -170,12 +166,12 @@ class SinkOptions(ServerOptions):
         shown="sort",
     )
     part_bytes: int = _option(
-        values.size, "About how large a request becomes, `8m` at most.", default=4 * 2**20, shown="4m"
+        values.size, "The approximate size of a request, at most `8m`.", default=4 * 2**20, shown="4m"
     )
     txn_app_id: str | None = _option(values.text, "In `foreachBatch`: an id of the application.")
     txn_version: int | None = _option(values.number, "In `foreachBatch`: the batch's id.")
     sink_id: str | None = _option(
-        values.text, "Tells apart several writes of one batch. `foreachBatch` needs it."
+        values.text, "Distinguishes several writes of one batch. Required in `foreachBatch`."
     )
     idempotency_key: str | None = _option(
         values.text, "Batch writes: a repeated write with this key changes nothing."

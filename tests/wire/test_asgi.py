@@ -243,6 +243,33 @@ def test_an_application_opens_its_store_once_however_many_ask_first() -> None:
     asyncio.run(main())
 
 
+def test_space_around_a_header_is_not_part_of_it() -> None:
+    """RFC 9110, 5.5: whether the server has removed it or not."""
+
+    async def main() -> None:
+        sent: list[Any] = []
+        app = MillstreamApp(Settings(store="memory"))
+        bodies = iter([b"", b"hi"])
+
+        async def receive() -> Any:
+            body = next(bodies, None)
+            return {"type": "http.disconnect"} if body is None else {"type": "http.request", "body": body}
+
+        async def send(message: Any) -> None:
+            sent.append(message)
+
+        text = (b"content-type", b"text/plain ")
+        stamp = [(b"producer-id", b" p"), (b"producer-epoch", b"1 "), (b"producer-seq", b"\t0")]
+        for method, fields in (("PUT", [text]), ("POST", [text, *stamp])):
+            await app({"type": "http", "method": method, "path": "/s", "headers": fields}, receive, send)
+        await app.close()
+        [created, appended] = [message for message in sent if message["type"] == "http.response.start"]
+        assert (created["status"], appended["status"]) == (201, 200)
+        assert (b"producer-epoch", b"1") in appended["headers"]
+
+    asyncio.run(main())
+
+
 def test_a_websocket_is_declined() -> None:
     async def main() -> None:
         sent: list[Any] = []

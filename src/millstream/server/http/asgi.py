@@ -153,7 +153,8 @@ class _Outlet:
 
 def _headers(scope: AsgiScope) -> dict[bytes, bytes]:
     headers: dict[bytes, bytes] = {}
-    for name, value in scope["headers"]:
+    for name, raw in scope["headers"]:
+        value = raw.strip(b" \t")  # space around a value is not part of it; not every server removes it
         headers[name] = headers[name] + b", " + value if name in headers else value
     return headers
 

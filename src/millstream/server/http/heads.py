@@ -34,11 +34,11 @@ _COMMA = ord(",")  # `in` is several times faster for a number than for bytes
 _UNUSUAL = frozenset([b"transfer-encoding", b"upgrade", b"expect", b"proxy-connection", b"te", b"trailer"])
 
 _COMMON_NAMES = """
-    accept accept-encoding accept-language authorization cache-control content-encoding content-length
-    content-type cookie dnt forwarded host if-none-match last-event-id origin pragma priority producer-epoch
-    producer-id producer-seq referer sec-fetch-dest sec-fetch-mode sec-fetch-site stream-closed stream-seq
-    stream-ttl traceparent tracestate user-agent x-forwarded-for x-forwarded-host x-forwarded-proto
-    x-real-ip x-request-id
+    accept accept-encoding accept-language authorization cache-control connection content-encoding
+    content-length content-type cookie dnt forwarded host if-none-match last-event-id origin pragma priority
+    producer-epoch producer-id producer-seq referer sec-fetch-dest sec-fetch-mode sec-fetch-site
+    stream-closed stream-seq stream-ttl traceparent tracestate user-agent x-forwarded-for x-forwarded-host
+    x-forwarded-proto x-real-ip x-request-id
 """
 _NAMES = {
     spelling: name for name in map(str.encode, _COMMON_NAMES.split()) for spelling in (name, name.title())
@@ -64,20 +64,18 @@ def parse_head(head: bytes, scheme: bytes, client: bytes) -> tuple[Request, int]
         value = value.strip()
         if lower is None or not colon:
             lower = name.lower()
-            if not colon or not _is_plain(name, lower, value):
+            if not colon or not name or name.translate(None, _TOKEN) or lower in _UNUSUAL:
                 return None
         headers[lower] = value
     if len(headers) != len(lines) - 1 or _COMMA in headers.get(b"host", b","):
         return None
-    length = headers.get(b"content-length", b"0")
-    if not length.isdigit() or len(length) > _MAX_LENGTH_DIGITS:
+    if b"connection" in headers and headers[b"connection"].lower() != b"keep-alive":
         return None
+    body_bytes = 0
+    length = headers.get(b"content-length")
+    if length is not None:
+        if not length.isdigit() or len(length) > _MAX_LENGTH_DIGITS:
+            return None
+        body_bytes = int(length)
     method, path, query = request_line.groups()
-    return Request(method, path, query, headers, b"", scheme, "", client), int(length)
-
-
-def _is_plain(name: bytes, lower: bytes, value: bytes) -> bool:
-    """Check a header whose name is not in the table."""
-    if not name or name.translate(None, _TOKEN) or lower in _UNUSUAL:
-        return False
-    return lower != b"connection" or value.lower() == b"keep-alive"
+    return Request(method, path, query, headers, b"", scheme, "", client), body_bytes

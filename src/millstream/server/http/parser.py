@@ -65,9 +65,7 @@ class RequestParser:
 
     def _begin(self) -> None:
         self.is_idle = True
-        self._expects_plain = (
-            True  # whether llhttp is idle, too, and has not seen a last or malformed request
-        )
+        self._expects_plain = True  # False while llhttp reads a request, and after a last or refused one
         self.in_body = False
         self.head_bytes = 0  # received of a head that is not whole, or since the last byte of a body
         self.body_bytes = 0
@@ -101,11 +99,14 @@ class RequestParser:
 
     def parse_whole(self, data: bytes) -> Request | None:
         """Parse a segment that is exactly one plain request, as most are; None leaves it to `feed`."""
+        if not self._expects_plain:
+            return None
         head, end, body = data.partition(END)
-        if not (self._expects_plain and end and len(head) <= self._max_plain_bytes):
+        if not end or len(head) > self._max_plain_bytes:
             return None
         parsed = parse_head(head, self._scheme, self._client)
-        if parsed is None:
+        if parsed is None or parsed[1] > len(body):
+            self._expects_plain = False  # this one is for llhttp: `feed` need not try again
             return None
         request, length = parsed
         if length != len(body) or length > self._max_body_bytes or len(request.headers) > _MAX_HEADERS:

@@ -1,8 +1,8 @@
-"""Does the suite notice? Run the checks of a mutant's rules until one of them fails.
+"""Run the checks of a mutant's rules until one of them fails.
 
-Only checks that name one of the mutant's rules are run, so a mutant that dies proves two things:
-that the suite catches it, and that the rule numbers on the checks tell the truth. Checks that fail
-without any mutation are left out: they would kill everything.
+Only checks that name one of the mutant's rules are run, so a failure proves two things: the suite
+catches the mutant, and the rule numbers of the checks are right. Checks that fail without any mutation
+are left out: they would fail for every mutant.
 """
 
 from __future__ import annotations

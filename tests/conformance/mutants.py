@@ -1,8 +1,7 @@
-"""The register of mutants: a name, the rules that it breaks, and the lie that it tells.
+"""The registry of mutants: a name, the rules that it breaks, and the fault.
 
-A mutation is `(ask, send) -> reply`, or `(ask, send, memory) -> reply` when it has to remember
-something between requests; each run starts with an empty memory. The docstring says what is
-wrong with such a server.
+A fault is `(ask, send) -> reply`, or `(ask, send, memory) -> reply` when it needs state between
+requests; each run starts with an empty memory. The docstring says what is wrong with such a server.
 """
 
 from __future__ import annotations
@@ -23,20 +22,20 @@ class Mutant:
     name: str
     rules: tuple[str, ...]
     needs: tuple[str, ...]
-    lie: Callable[..., Reply]
+    fault: Callable[..., Reply]
 
     def mutation(self) -> Mutation:
-        """The lie with a fresh memory."""
-        remembers = len(inspect.signature(self.lie).parameters) == 3
+        """The fault with a fresh memory."""
+        remembers = len(inspect.signature(self.fault).parameters) == 3
         memory: Memory = {}
-        return partial(_remembering, self.lie, memory) if remembers else self.lie
+        return partial(_remembering, self.fault, memory) if remembers else self.fault
 
     def __str__(self) -> str:
         return self.name
 
 
-def _remembering(lie: Callable[..., Reply], memory: Memory, ask: Ask, send: Send) -> Reply:
-    return lie(ask, send, memory)
+def _remembering(fault: Callable[..., Reply], memory: Memory, ask: Ask, send: Send) -> Reply:
+    return fault(ask, send, memory)
 
 
 MUTANTS: list[Mutant] = []
@@ -45,10 +44,10 @@ MUTANTS: list[Mutant] = []
 def mutant(
     *rules: str, needs: tuple[str, ...] = ()
 ) -> Callable[[Callable[..., Reply]], Callable[..., Reply]]:
-    """Register a lie."""
+    """Register a fault."""
 
-    def register(lie: Callable[..., Reply]) -> Callable[..., Reply]:
-        MUTANTS.append(Mutant(lie.__name__.replace("_", "-"), rules, needs, lie))
-        return lie
+    def register(fault: Callable[..., Reply]) -> Callable[..., Reply]:
+        MUTANTS.append(Mutant(fault.__name__.replace("_", "-"), rules, needs, fault))
+        return fault
 
     return register

@@ -1,9 +1,9 @@
-"""A reverse proxy that tells small lies: the server with one rule broken.
+"""A reverse proxy that breaks one rule of the server behind it.
 
-Between the suite and a correct server stands a function `(ask, send) -> reply`. It may change the
-request before `send`, change the reply after, answer without asking, or ask twice. One such
-function is one mutant, so a rule is broken without touching the server's code, and any server
-will do. With no change at all the proxy must be invisible: the whole suite passes through it.
+A function `(ask, send) -> reply` handles each request. It may change the request before `send`, change
+the reply after, reply without sending, or send twice. One such function is one mutant, so a rule is
+broken without changing the server's code. Without a change the proxy must be transparent: the whole
+suite passes through it.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""A restart command: kill the server as a power cut would, and start it again.
+"""A restart command: kill the server with SIGKILL and start it again.
 
     python restarting.py PID_FILE COMMAND...
 
-The first call has no process to kill. The process id is kept in the file, so that the test can end
-what it started.
+The first call has no process to kill. The file keeps the process id, so that the test can end the
+server.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def restart(pid_file: Path, command: list[str]) -> None:
             command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, start_new_session=True
         )
     pid_file.write_text(str(process.pid))
-    process.returncode = 0  # it outlives us on purpose
+    process.returncode = 0  # it must outlive this command
 
 
 def end(pid_file: Path) -> None:

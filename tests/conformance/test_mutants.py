@@ -1,7 +1,7 @@
 """The suite is itself tested: a server with one rule broken must fail it.
 
-Each mutant is our own server behind a proxy that breaks one thing. The checks of the rules that it
-breaks are run until one fails. A mutant that survives is a hole in the suite.
+Each mutant is our server behind a proxy that breaks one thing. The checks of the broken rules are run
+until one fails. A mutant that survives is a hole in the suite.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from millstream_conformance.server.offers import Offers
 from millstream_conformance.server.suites import Suite
 from running import HASTY_MS, millstream
 
-# The proxy counts as a restart that loses nothing: the memory store behind it goes on.
+# The restart is a request that mutants can see; the memory store behind the proxy keeps its data.
 RESTART = f"{sys.executable} -c " + shlex.quote(
     "import urllib.request as u; u.urlopen(u.Request('{url}/restarted', method='OPTIONS')).close()"
 )
@@ -76,6 +76,6 @@ def test_the_suite_catches(mutant: Mutant, url: str, offers: Offers, unsound: se
     killed_by = first_failure(
         url, mutant.mutation(), mutant.rules, offers=offers, unsound=unsound, restart_command=RESTART
     )
-    assert killed_by is not None, f"survivor: {mutant.name}: {mutant.lie.__doc__}"
+    assert killed_by is not None, f"survivor: {mutant.name}: {mutant.fault.__doc__}"
     if os.environ.get("SHOW_KILLERS"):
         print(f"KILL {mutant.name} <- {killed_by.check.id}: {killed_by.message[:300]!r}")

@@ -1,7 +1,7 @@
-"""An adapter for the public Python client (PyPI durable-streams), as kind to it as it can be.
+"""An adapter for the public Python client (durable-streams on PyPI).
 
-That client knows nothing of closure and producers: those commands are answered NOT_SUPPORTED, and
-`streamClosed` is always false. Paths are added to its messages here.
+That client does not implement closure and producers: those commands are answered with NOT_SUPPORTED,
+and `streamClosed` is always false. The adapter adds paths to its messages.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""POST: appending, its answers, and the order in which it refuses (protocol 5.2)."""
+"""POST: appends, their answers, and the order of refusals (protocol 5.2)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bodies that cannot be appended, and bodies that come encoded (protocol 5.2, 9.1)."""
+"""Invalid bodies and encoded bodies (protocol 5.2, 9.1)."""
 
 from __future__ import annotations
 

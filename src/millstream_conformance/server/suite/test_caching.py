@@ -1,4 +1,4 @@
-"""Caching: entity tags, conditional reads, and what caches may keep (protocol 10.1)."""
+"""Caching: ETags, conditional reads, Cache-Control (protocol 10.1)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Closing with producer stamps: a retry of the close must succeed, nothing else may (5.2.1)."""
+"""Closing with producer headers: only a retry of the close succeeds (protocol 5.2.1)."""
 
 from __future__ import annotations
 

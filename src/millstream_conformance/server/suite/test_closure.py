@@ -1,4 +1,4 @@
-"""Closing a stream, and everything that a closed stream answers (protocol 4.1, 5.2, 5.3)."""
+"""Closing a stream, and the answers of a closed stream (protocol 4.1, 5.2, 5.3)."""
 
 from __future__ import annotations
 

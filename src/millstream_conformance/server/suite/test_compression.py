@@ -1,4 +1,4 @@
-"""Compressed answers: asked for, worth it, and never on events (G5)."""
+"""Compressed answers (G5)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""PUT: creating a stream, confirming it, and refusing another one in its place (protocol 5.1)."""
+"""PUT: create, confirm, conflict (protocol 5.1)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cursors: how caches are kept from serving the same empty answer for ever (protocol 10.1)."""
+"""Cursors, which keep caches from serving the same empty answer for ever (protocol 10.1)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DELETE: gone means gone (protocol 5.4)."""
+"""DELETE (protocol 5.4)."""
 
 from __future__ import annotations
 

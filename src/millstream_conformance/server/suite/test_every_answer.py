@@ -1,4 +1,4 @@
-"""What held on every answer of this run, whatever was asked. Runs last."""
+"""The invariants of every answer of this run. Runs last."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long forks and their sources live (protocol 4.2, 5.4)."""
+"""Lifetimes of forks and their sources (protocol 4.2, 5.4)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a fork may begin: fork offsets and sub-offsets (protocol 4.2, 8)."""
+"""Fork offsets and sub-offsets (protocol 4.2, 8)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Forks: a stream that begins as a part of another one (protocol 4.2)."""
+"""Forks: streams that share the beginning of another one (protocol 4.2)."""
 
 from __future__ import annotations
 

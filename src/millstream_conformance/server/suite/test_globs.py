@@ -1,4 +1,4 @@
-"""Globs that are made to be slow. Runs late: a server that backtracks does not come back from this."""
+"""Globs that are expensive to match. Runs late: a server that backtracks may not recover."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""HTTP manners: browsers, errors, methods (protocol 12.7 and RFC 9110, 9457)."""
+"""HTTP: browsers, errors, methods (protocol 12.7 and RFC 9110, 9457)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JSON mode: messages in, arrays out, and every byte of a message kept (protocol 9.1)."""
+"""JSON mode: messages, arrays, and the bytes of a message (protocol 9.1)."""
 
 from __future__ import annotations
 

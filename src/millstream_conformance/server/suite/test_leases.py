@@ -1,4 +1,4 @@
-"""Pull-wake: wakes, claims, acks, releases, and the fencing of those who are late (protocol 7.2, 7.3)."""
+"""Pull-wake: wakes, claims, acks, releases, and fencing (protocol 7.2, 7.3)."""
 
 from __future__ import annotations
 

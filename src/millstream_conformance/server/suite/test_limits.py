@@ -1,4 +1,4 @@
-"""Limits: too much is answered cleanly and at once (A11, H4)."""
+"""Limits: what exceeds one is refused at once (A11, H4)."""
 
 from __future__ import annotations
 

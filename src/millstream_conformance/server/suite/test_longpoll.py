@@ -1,4 +1,4 @@
-"""Long-poll: data when there is some, 204 when there is none, the end at once (protocol 5.7)."""
+"""Long-poll: data, timeout, closure (protocol 5.7)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where streams live: which URLs are streams, and which names are refused (protocol 3, 6, 12.2)."""
+"""Names: which URLs are streams, and which are refused (protocol 3, 6, 12.2)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Offsets: opaque, ordered, resumable, and strict about what is not one (protocol 8)."""
+"""Offsets: order, resuming, sentinels, and malformed ones (protocol 8)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Multipart appends: parts staged by many, committed by one, all or nothing (extension; X3)."""
+"""Multipart appends: parts are staged and committed atomically (extension; X3)."""
 
 from __future__ import annotations
 

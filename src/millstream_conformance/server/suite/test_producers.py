@@ -1,4 +1,4 @@
-"""Idempotent producers: stamps, fencing, gaps, and retries that change nothing (protocol 5.2.1)."""
+"""Idempotent producers: headers, fencing, gaps, duplicates (protocol 5.2.1)."""
 
 from __future__ import annotations
 

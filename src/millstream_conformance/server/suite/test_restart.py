@@ -1,4 +1,4 @@
-"""What survives a restart. Runs only with a restart command, and restarts once for all of these.
+"""What survives a restart. Runs only with a restart command; there is one restart for all.
 
 Each test is a generator: what comes before `yield` is done before the restart, the rest after.
 """

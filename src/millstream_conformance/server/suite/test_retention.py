@@ -1,4 +1,4 @@
-"""Retention: streams that keep only their newest bytes or their last seconds (extension; X4, O4)."""
+"""Retention: streams limited to their newest bytes or their last seconds (extension; X4, O4)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What events carry: any text, any JSON, any bytes, unharmed (protocol 5.8, L4, L7)."""
+"""Payloads of events: text, JSON, bytes (protocol 5.8, L4, L7)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Webhooks: signed, retried, fenced, and never sent into a private network (protocol 6.5, 7.1, 12.8)."""
+"""Webhooks: signatures, retries, fencing, refused targets (protocol 6.5, 7.1, 12.8)."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def test_a_stream_keeps_what_it_was_created_to_keep_and_tells_where_it_begins(sh
         log.append(f"{number:050}")
     deadline_s = time.monotonic() + 20
     while (begins := log.head().earliest_offset) == found.earliest_offset:
-        assert time.monotonic() < deadline_s, "nothing was let go of"
+        assert time.monotonic() < deadline_s, "the stream dropped nothing"
         time.sleep(0.05)
     with pytest.raises(StreamGoneError, match=begins) as gone:
         shell.stream(url, offset=found.offset, live=False)

@@ -1,4 +1,4 @@
-"""Closing a closed stream: the eleven named cases that a server once got wrong (seed 003).
+"""Closing a closed stream: the eleven named cases that a server once got wrong.
 
 All through the wire, on the native server and on the ASGI app. A closed stream is not simply a
 409: a repeated close is a success, a retry by the producer that closed is a success, and every

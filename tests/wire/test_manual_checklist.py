@@ -1,4 +1,4 @@
-"""The manual checklist of the closure plan (seed 002), line by line, with curl.
+"""The manual checklist of the closure plan, line by line, with curl.
 
 The commands are the checklist's own; only its address is replaced. What the checklist leaves to
 the eye of a reader ("should return immediately") is asserted. The cases run in the checklist's order

@@ -21,12 +21,12 @@ def parse(
     return pyarrow.RecordBatch.from_arrays(list(columns.values()), list(columns)).to_pylist()
 
 
-def parse_alone_and_in_company(message: bytes, kind: Any, company: bytes) -> list[Any]:
+def parse_alone_and_with_others(message: bytes, kind: Any, other: bytes) -> list[Any]:
     """Parse a message alone, beside usual ones, and where something unusual makes Arrow refuse."""
     schema = {"a": kind}
     alone = parse([message], schema)[0]["a"]
     usual = parse([b"{}", message, b"{}"], schema)[1]["a"]
-    unusual = parse([b"null", message, company], schema)[1]["a"]
+    unusual = parse([b"null", message, other], schema)[1]["a"]
     return [alone, usual, unusual]
 
 
@@ -69,7 +69,7 @@ def parse_alone_and_in_company(message: bytes, kind: Any, company: bytes) -> lis
 )
 def test_a_value_means_the_same_however_it_is_parsed(kind: Any, written: bytes, value: Any) -> None:
     message = b'{"z": 0, "a": %b}' % written
-    assert parse_alone_and_in_company(message, kind, b"[]") == [value] * 3
+    assert parse_alone_and_with_others(message, kind, b"[]") == [value] * 3
 
 
 @pytest.mark.parametrize("message", [b"1", b'"x"', b"[]", b'[{"a":1}]', b"true", b"{"])

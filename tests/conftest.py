@@ -6,7 +6,9 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+import forking
 import quick_spark
+import running
 import scheduling
 
 # Tests share their machine with others: how long an example takes says nothing about the code.
@@ -18,6 +20,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 quick_spark.use()
+running.start_process = forking.start
 
 
 @pytest.hookimpl(trylast=True)

@@ -4,18 +4,18 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: help install serve demo test torture check format bench docs clean
+.PHONY: help install serve demo test torture check check-types check-format check-lint check-layers format bench docs clean
 
 help:            ## show this list
 	@grep -E '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 16
 
 install: $(VENV)/.installed   ## create .venv and install millstream with everything its tests need
 
-# dependency-groups need pip 25.1, so pip itself comes first.
+# dependency-groups need pip 25.1, so an older pip is upgraded first.
 $(VENV)/.installed: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "millstream needs Python 3.11 or newer; set PYTHON=python3.x"; exit 2; }
 	$(PYTHON) -m venv $(VENV)
-	$(PIP) pip
+	@$(BIN)/python -c 'import pip; exit(tuple(map(int, pip.__version__.split(".")[:2])) < (25, 1))' || $(PIP) pip
 	$(PIP) --editable '.[all]' --group check --group test
 	@touch $@
 
@@ -35,9 +35,18 @@ torture: install ## the long forms of the crash tests, with a summary (an hour; 
 	$(BIN)/python -m tests.crash.torture
 
 check: install   ## lint, types and layers
-	$(BIN)/ruff format --check .
-	$(BIN)/ruff check .
+	@$(MAKE) --no-print-directory --jobs 2 --output-sync check-types check-format check-lint check-layers
+
+check-types:     # the longest, so it starts first
 	$(BIN)/mypy
+
+check-format:
+	$(BIN)/ruff format --check .
+
+check-lint:
+	$(BIN)/ruff check .
+
+check-layers:
 	$(BIN)/lint-imports --no-cache
 
 format: install  ## let ruff rewrite the sources

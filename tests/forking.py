@@ -32,7 +32,9 @@ import tempfile
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Union
+from typing import Any
+
+import running
 
 COMMAND = [sys.executable, "-m", "millstream"]
 _UNBUFFERED = "PYTHONUNBUFFERED"
@@ -41,13 +43,10 @@ _LOADED = (
     "millstream.cli.main",
     "millstream.cli.verbs",
     "millstream.server.run",
-    "typer._adapters",  # what typer imports when it has something to parse
 )
+_LOADED_BY_TYPER = "typer._adapters"  # in the versions that have it, when there is something to parse
 _START_TIMEOUT_S = 60
 _MAX_REQUEST_BYTES = 1 << 20
-
-
-Started = Union["Process", "subprocess.Popen[bytes]"]
 
 
 def start(
@@ -57,7 +56,7 @@ def start(
     descriptors: tuple[int, int, int],
     cwd: Path | None = None,
     start_new_session: bool = False,
-) -> "Started":
+) -> running.Process:
     """Start a command with these descriptors as its standard input, output and error."""
     if can_fork(command, environment):
         return Process(
@@ -67,13 +66,10 @@ def start(
             cwd=cwd,
             start_new_session=start_new_session,
         )
-    stdin, stdout, stderr = descriptors
-    return subprocess.Popen(
+    return running.start_interpreter(
         command,
-        env=environment,
-        stdin=stdin,
-        stdout=stdout,
-        stderr=stderr,
+        environment=environment,
+        descriptors=descriptors,
         cwd=cwd,
         start_new_session=start_new_session,
     )
@@ -236,6 +232,8 @@ def _load() -> None:
     """Import what a command and a server need, and keep it out of the children's garbage collections."""
     for name in _LOADED:
         importlib.import_module(name)
+    with contextlib.suppress(ModuleNotFoundError):
+        importlib.import_module(_LOADED_BY_TYPER)
     gc.collect()
     gc.freeze()
 

@@ -100,6 +100,59 @@ class ServerFailedError(Exception):
     """A server did not start, or did not end well; the message holds its output."""
 
 
+class Process(Protocol):
+    """What is used of `subprocess.Popen`."""
+
+    pid: int
+
+    def poll(self) -> int | None: ...
+
+    def wait(self, timeout: float | None = None) -> int: ...
+
+    def send_signal(self, number: int, /) -> None: ...
+
+    def terminate(self) -> None: ...
+
+    def kill(self) -> None: ...
+
+
+class Start(Protocol):
+    """Starts a process with three descriptors as its standard input, output and error."""
+
+    def __call__(
+        self,
+        command: Sequence[str],
+        *,
+        environment: Mapping[str, str],
+        descriptors: tuple[int, int, int],
+        start_new_session: bool,
+    ) -> Process: ...
+
+
+def start_interpreter(
+    command: Sequence[str],
+    *,
+    environment: Mapping[str, str],
+    descriptors: tuple[int, int, int],
+    start_new_session: bool = False,
+    cwd: Path | None = None,
+) -> Process:
+    """Start a command as a user would; what benchmarks measure."""
+    stdin, stdout, stderr = descriptors
+    return subprocess.Popen(
+        command,
+        env=environment,
+        stdin=stdin,
+        stdout=stdout,
+        stderr=stderr,
+        cwd=cwd,
+        start_new_session=start_new_session,
+    )
+
+
+start_process: Start = start_interpreter  # tests replace it by `forking.start`
+
+
 class Server:
     """One running server process and everything it has printed."""
 

@@ -45,57 +45,6 @@ class ServerFactory(Protocol):
     def __call__(self, *, long_poll_ms: int = PATIENT_MS) -> AbstractContextManager["Server"]: ...
 
 
-class Process(Protocol):
-    """A running command: `subprocess.Popen`, or a forked child in tests (`forking`)."""
-
-    @property
-    def pid(self) -> int: ...
-
-    def poll(self) -> int | None: ...
-
-    def wait(self, timeout: float | None = None) -> int: ...
-
-    def send_signal(self, sig: int) -> None: ...
-
-    def terminate(self) -> None: ...
-
-
-class Starter(Protocol):
-    """Starts a command with these descriptors as its standard input, output and error."""
-
-    def __call__(
-        self,
-        command: Sequence[str],
-        *,
-        environment: Mapping[str, str],
-        descriptors: tuple[int, int, int],
-        start_new_session: bool = False,
-    ) -> Process: ...
-
-
-def new_process(
-    command: Sequence[str],
-    *,
-    environment: Mapping[str, str],
-    descriptors: tuple[int, int, int],
-    start_new_session: bool = False,
-) -> Process:
-    """Start a command in a new interpreter, as a user would."""
-    stdin, stdout, stderr = descriptors
-    return subprocess.Popen(
-        command,
-        env=environment,
-        stdin=stdin,
-        stdout=stdout,
-        stderr=stderr,
-        start_new_session=start_new_session,
-    )
-
-
-start_process: Starter = new_process
-"""How servers are started; pytest's configuration replaces it (`conftest.py`), benchmarks do not."""
-
-
 class ServerFailedError(Exception):
     """A server did not start, or did not end well; the message holds its output."""
 

@@ -17,6 +17,7 @@ SHARED_SPARK = "tests/spark/"
 # Tests in that folder that start their own Spark, or none.
 OWN_PROCESSES = (
     "tests/spark/elsewhere/",
+    "tests/spark/pipelines/test_processes.py",
     "tests/spark/sink/test_kills.py",
     "tests/spark/sink/test_memory.py",
     "tests/spark/test_faults.py",

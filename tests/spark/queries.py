@@ -17,7 +17,7 @@ TIMEOUT_S = 90
 class Streams:
     """Streams in one folder of a server."""
 
-    def __init__(self, spark: SparkSession, url: str, folder: str) -> None:
+    def __init__(self, spark: SparkSession | None, url: str, folder: str) -> None:
         self.spark = spark
         self.url = url
         self.folder = folder

@@ -1,17 +1,11 @@
-"""`millstream pipeline ...`: what it prints, how it ends, and what a kill leaves.
+"""`millstream pipeline ...`: what it prints and how it ends.
 
-derive, replay and the demonstration start a process and a Spark of its own. The other verbs differ from
-them in their options only, and run in the Spark that all tests share.
+derive, replay and the demonstration start a process and a Spark of their own (`test_processes`). The other
+verbs differ from them in their options only, and run in the Spark that all tests share.
 """
 
-import ast
-import json
 import os
-import re
-import signal
-import subprocess
 import sys
-import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -91,28 +85,6 @@ def test_archive_is_a_command(pipes: Pipes, in_shared_spark: Command) -> None:
     assert sorted(row.n for row in rows) == list(range(30))
 
 
-def test_derive_by_a_function_of_the_present_folder_is_a_command(pipes: Pipes) -> None:
-    pipes.create("in/1", numbers(0, 10)).close()
-    (pipes.folder / "doubling.py").write_text(
-        "from pyspark.sql import functions as f\n"
-        "@f.udf('long')\n"
-        "def double(n): return 2 * n\n"
-        "def doubled(rows): return rows.select(double('n').alias('n'))\n"
-    )
-    done = finished(
-        pipeline(
-            pipes.url,
-            *("derive", pipes.streams.name("in/*"), pipes.streams.name("out")),
-            *("--function", "doubling:doubled", "--schema", "n long", "--until-closed"),
-            *("--checkpoint", "checkpoint", "--dead-letters", pipes.streams.name("bad"), *CORES),
-            cwd=pipes.folder,
-        )
-    )
-    assert (done["pipeline"], done["deadLetters"]) == ("derive", 0)
-    assert pipes.ns() == list(range(0, 20, 2))
-    assert pipes.is_closed()
-
-
 def test_profile_is_a_command(pipes: Pipes, in_shared_spark: Command) -> None:
     pipes.create("in/1", numbers(0, 10)).close()
     finished(
@@ -125,35 +97,6 @@ def test_profile_is_a_command(pipes: Pipes, in_shared_spark: Command) -> None:
     )
     [report] = pipes.messages("profile")
     assert (report["rows"], report["closed"]) == (10, True)
-
-
-def test_a_replay_that_is_killed_goes_on_where_it_was(pipes: Pipes) -> None:
-    for number in range(6):
-        rows = "".join(json.dumps({"n": n}) + "\n" for n in range(number * 50, number * 50 + 50))
-        file = pipes.folder / "table" / f"{number}.json"
-        file.parent.mkdir(exist_ok=True)
-        file.write_text(rows)
-        os.utime(file, (1_700_000_000 + number, 1_700_000_000 + number))  # Spark takes the oldest first
-    command = [
-        *(*COMMAND, "pipeline", "replay", "table", pipes.streams.name("out"), "--format", "json"),
-        *("--schema", "n long", "--order-by", "n", "--input-option", "maxFilesPerTrigger=1"),
-        *("--checkpoint", "checkpoint", "--dead-letters", pipes.streams.name("bad"), *CORES),
-    ]
-    variables = environment(MILLSTREAM_URL=pipes.url)
-    with subprocess.Popen(
-        command, env=variables, cwd=pipes.folder, start_new_session=True, stdout=subprocess.PIPE
-    ) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline(), "a batch is done"
-        os.killpg(process.pid, signal.SIGKILL)
-    begun = len(pipes.ns())
-    assert 50 <= begun < 300, "it was killed on its way"
-    deadline = time.monotonic() + TIMEOUT_S
-    done = subprocess.run(
-        command, env=variables, cwd=pipes.folder, capture_output=True, timeout=deadline - time.monotonic()
-    )
-    assert done.returncode == 0, done.stderr.decode()
-    assert pipes.ns() == list(range(300))
 
 
 def test_without_java_the_package_to_install_is_named(pipes: Pipes, tmp_path: Path) -> None:
@@ -189,19 +132,3 @@ def test_wrong_usage_is_one_line_before_spark_is_started(
     assert (ended.code, ended.out) == (code, b"")
     assert says in ended.err
     assert ended.err.count("\n") == 1, ended.err
-
-
-def test_the_demonstration_shows_the_table_and_the_end_of_the_derived_stream(pipes: Pipes) -> None:
-    """What `make demo` runs; `pipes` is asked for so that it is skipped without Java."""
-    example = Path(__file__).parents[3] / "examples" / "pipelines.py"
-    done = subprocess.run(
-        [sys.executable, str(example)], capture_output=True, timeout=TIMEOUT_S, cwd=pipes.folder
-    )
-    out = done.stdout.decode()
-    assert done.returncode == 0, done.stderr.decode()
-    assert re.findall(r"^  (\w+) +(\d+)$", out, re.MULTILINE) == [("coffee", "300"), ("tea", "300")]
-    sums = [ast.literal_eval(line) for line in out.splitlines() if line.startswith("  {")]
-    assert sorted(one["minute"] for one in sums) == [f"12:0{minute}" for minute in range(5)]
-    assert sum(one["orders"] for one in sums) == 600
-    assert "EOF" in out
-    assert out.count("dead letter of") == 2

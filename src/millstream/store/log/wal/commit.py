@@ -10,11 +10,10 @@ There is no timer and nothing to tune. A lone writer never waits for others. Bat
 of what one turn brings and of what is queued while the previous sync runs. The event loop never waits
 for the disk, so reads of what is in memory go on whatever the disk does.
 
-The price of the thread is two wake-ups for each batch. Beside a loop that commits by itself while the
-disk is quick, one connection that appends 100 bytes after the other got its answers after 170 us instead
-of 160 (tenth percentile), half of them after 211 instead of 230 (60 interleaved rounds); 64 connections
-appended 0.94 as much (median of 11 interleaved rounds). Both with the real server, synced, on 2 cores of
-an AMD EPYC, shared, 2026-11-16. That buys an event loop that no disk can stop, and one policy.
+The price of the thread is two wake-ups for each batch. Beside a loop that committed by itself while the
+disk was fast, and that kept a processor busy while it waited for the next request, one connection
+appends 0.83 as much (median of 7 interleaved rounds, 0.72 to 0.91; 2 cores of an AMD EPYC, 2026-11-16).
+That buys an event loop that no disk can stop, and one policy.
 
 What is on the disk at each step of a commit is drawn in `segments`.
 """

@@ -83,7 +83,7 @@ def test_a_stream_beyond_four_gibibytes_keeps_its_tail(tmp_path: Path) -> None:
             file.seek(size - len(last))
             file.write(last)
     catalog = Catalog(tmp_path / "catalog.db")
-    catalog.checkpoint([Row(stream.id, "/big", None, tail, 1, encode_stream(stream))], [], {})
+    catalog.checkpoint([Row(stream.id, "/big", None, tail, 1, encode_stream(stream))], [], [], {})
     catalog.close()
     with opened(tmp_path) as data:
         assert data.append("/big", b"and more").tail == tail + 8

@@ -24,7 +24,7 @@ from millstream.protocol.errors import (
 )
 from millstream.protocol.http import Header, Reply
 from millstream.protocol.offsets import format_offset
-from millstream.protocol.producers import BadStart, Fenced, Gap
+from millstream.protocol.producers import BadStart, Fenced, Gap, TooManyProducers
 
 _PROBLEM = (headers.CONTENT_TYPE, b"application/problem+json")
 _NO_STORE = (b"cache-control", caching.NO_STORE)
@@ -214,6 +214,14 @@ def _bad_start(refusal: BadStart) -> Reply:
     return problem(400, "EPOCH_START", f"A new epoch begins with Producer-Seq 0, not {refusal.received}.")
 
 
+def _too_many_producers(refusal: TooManyProducers) -> Reply:
+    detail = (
+        f"The stream knows {refusal.limit} producers, as many as it may, and all were used lately. "
+        "Give a producer one id for its whole life, and a higher epoch when it restarts."
+    )
+    return problem(403, "TOO_MANY_PRODUCERS", detail)
+
+
 # -- Parts (rule X3) -----------------------------------------------------------------------------
 
 
@@ -311,6 +319,7 @@ REFUSALS: Final[dict[type, Callable[[Any], Reply]]] = {
     Fenced: _fenced,
     Gap: _gap,
     BadStart: _bad_start,
+    TooManyProducers: _too_many_producers,
     parts.PartMissing: _part_missing,
     parts.PartConflict: _part_conflict,
     parts.TooManyParts: _too_many_parts,

@@ -98,6 +98,18 @@ class Settings:
         1024, "Maximum bytes of a new stream's path, decoded.", minimum=1, maximum=1024
     )
     max_stream_bytes: int = _setting(0, "Maximum bytes of one stream; 0 means no limit.", minimum=0)
+    max_producers_per_stream: int = _setting(
+        10_000,
+        "Maximum number of producers that a stream remembers; for a new one the longest idle is forgotten, "
+        "or the new one gets 403.",
+        minimum=1,
+    )
+    producer_idle_s: int = _setting(
+        7 * 24 * 3600,
+        "Seconds without an append after which a producer may be forgotten.",
+        minimum=1,
+        maximum=2**40,
+    )
     max_streams: tuple[str, ...] = _setting(
         (),
         "Maximum number of streams below a prefix, such as /chat=1000; * matches a segment, as in "

@@ -48,6 +48,10 @@ class Streams(Protocol):
         """Make the place for a new stream's bytes."""
         ...
 
+    def load_producers(self, entry: StreamEntry) -> None:
+        """Load the producers that a stream knows; called before the first decision about one."""
+        ...
+
     def locate(self, entry: StreamEntry, start: int, end: int) -> FilePart | None:
         """Give the place of bytes that are in a file, or None."""
         ...

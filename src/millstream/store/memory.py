@@ -60,6 +60,10 @@ class MemoryStreams:
         """Make the place for a new stream's bytes."""
         return TrimmedPieces(stream.base)
 
+    def load_producers(self, entry: StreamEntry) -> None:
+        """All that a stream knows is in memory."""
+        entry.stream.producers = {}
+
     def locate(self, entry: StreamEntry, start: int, end: int) -> None:
         """Nothing is in a file."""
 

@@ -97,7 +97,10 @@ class Table(Store):
         entry = self._find_for_change(name, now_ms)
         if not isinstance(entry, StreamEntry):
             return entry
-        plan = streams.plan_append(entry.stream, request, self.quotas.max_stream_bytes)
+        quotas = self.quotas
+        if request.stamp is not None and entry.stream.producers is None:
+            self._streams.load_producers(entry)
+        plan = streams.plan_append(entry.stream, request, quotas.max_stream_bytes, quotas.producers, now_ms)
         if not isinstance(plan, streams.Append):
             if streams.renews_ttl(plan):
                 self._renew(entry, now_ms)
@@ -140,7 +143,10 @@ class Table(Store):
         if not isinstance(entry, StreamEntry):
             return entry
         self._expire_parts(entry, now_ms)
-        plan = parts.plan_commit(entry.stream, request, self.quotas.max_stream_bytes)
+        quotas = self.quotas
+        if request.stamp is not None and entry.stream.producers is None:
+            self._streams.load_producers(entry)
+        plan = parts.plan_commit(entry.stream, request, quotas.max_stream_bytes, quotas.producers, now_ms)
         if not isinstance(plan, parts.Commit):
             if streams.renews_ttl(plan):
                 self._renew(entry, now_ms)

@@ -15,7 +15,7 @@ from millstream.protocol.errors import (
 )
 from millstream.protocol.http import Header, Reply
 from millstream.protocol.offsets import format_offset
-from millstream.protocol.producers import BadStart, Fenced, Gap
+from millstream.protocol.producers import BadStart, Fenced, Gap, TooManyProducers
 from millstream.protocol.reads import OffsetGone, OffsetUnaligned
 from millstream.protocol.replies import reply_to
 from millstream.protocol.streams import Stream
@@ -35,6 +35,7 @@ PROBLEMS = [
     (Fenced(3), 403, "STALE_EPOCH", [(b"producer-epoch", b"3")]),
     (Gap(6, 8), 409, "SEQUENCE_GAP", [(b"producer-expected-seq", b"6"), (b"producer-received-seq", b"8")]),
     (BadStart(4), 400, "EPOCH_START", []),
+    (TooManyProducers(10), 403, "TOO_MANY_PRODUCERS", []),
     (streams.ConfigMismatch("/s", "TTL"), 409, "CONFIG_MISMATCH", []),
     (streams.NameInUse("/s"), 409, "NAME_IN_USE", []),
     (forks.SourceNotFound("/s"), 404, "FORK_SOURCE_NOT_FOUND", []),

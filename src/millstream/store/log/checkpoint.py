@@ -48,7 +48,7 @@ import msgspec
 
 from millstream.protocol.streams import Stream
 from millstream.store.entries import StreamEntry
-from millstream.store.log.catalog import Catalog, Row, encode_stream
+from millstream.store.log.catalog import Catalog, ProducerRow, Row, encode_stream
 from millstream.store.log.disk import Disk, SyncError, is_full
 from millstream.store.log.failpoints import reach
 from millstream.store.log.files.content import Extent, StreamFiles, Unflushed, write_unflushed
@@ -83,20 +83,22 @@ class Snapshot(msgspec.Struct, frozen=True, gc=False):
     extent: Extent
     parts: list[tuple[PartId, bytes]]
     """Those that have no files yet."""
+    producers: list[ProducerRow]
+    """Those that have changed."""
 
     @classmethod
-    def of(cls, entry: StreamEntry) -> "Snapshot":
+    def of(cls, entry: StreamEntry, changed_producers: Iterable[bytes]) -> "Snapshot":
         """Take a snapshot of a stream."""
         content = content_of(entry)
         stream = copy.copy(entry.stream)
-        if stream.producers is not None:
-            stream.producers = stream.producers.copy()
+        known, stream.producers = stream.producers or {}, None  # they have rows of their own
+        producers = [ProducerRow(stream.id, id, known.get(id)) for id in changed_producers]
         parts: list[tuple[PartId, bytes]] = []
         if stream.staged is not None:
             stream.staged = stream.staged.copy()
             parts = [((stream.id, n), data) for n, data in entry.staged.items() if isinstance(data, bytes)]
         unflushed, extent = content.unflushed(), Extent.of(stream)
-        return cls(entry, stream, content.end, content.appends, unflushed, extent, parts)
+        return cls(entry, stream, content.end, content.appends, unflushed, extent, parts, producers)
 
     def row(self) -> Row:
         """Encode the stream as the catalog has it."""
@@ -130,7 +132,8 @@ class Checkpoint(msgspec.Struct, frozen=True):
     def take(cls, cache: StreamCache, lsn: int) -> "Checkpoint":
         """Take snapshots of all dirty streams, which are clean from then on."""
         dirty, cache.dirty, cache.changed_bytes = cache.dirty, {}, 0
-        snapshots = [Snapshot.of(entry) for entry in dirty.values()]
+        changed = cache.changed_producers
+        snapshots = [Snapshot.of(entry, changed.pop(id, ())) for id, entry in dirty.items()]
         trimmed = [name for one in snapshots for name in content_of(one.entry).removable(one.extent, one.end)]
         removed, released = cache.removed.copy(), list(cache.released_parts)
         return cls(lsn, cache.last_id, snapshots, removed, trimmed, released)
@@ -144,7 +147,9 @@ class Checkpoint(msgspec.Struct, frozen=True):
         remove_files(disk, self.trimmed, sync=True)
         reach("checkpoint.removed")
         rows = [one.row() for one in self.snapshots]
-        catalog.checkpoint(rows, list(self.removed), {APPLIED_LSN: self.lsn, LAST_ID: self.last_id})
+        producers = [row for one in self.snapshots for row in one.producers]
+        facts = {APPLIED_LSN: self.lsn, LAST_ID: self.last_id}
+        catalog.checkpoint(rows, producers, list(self.removed), facts)
         reach("checkpoint.committed")
 
     def clean(self, disk: Disk) -> None:
@@ -282,3 +287,5 @@ def _mark_dirty(checkpoint: Checkpoint, cache: StreamCache) -> None:
         id = snapshot.stream.id
         if cache.by_id.get(id) is snapshot.entry:
             cache.dirty[id] = snapshot.entry
+            for row in snapshot.producers:
+                cache.note_producers(id, row.producer_id)

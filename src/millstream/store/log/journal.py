@@ -88,7 +88,9 @@ class LogJournal:
     def append(self, entry: StreamEntry, plan: streams.Append, now_ms: int) -> Pending[Any]:
         """Record an append."""
         entry.logged_deadline_ms = entry.stream.deadline_ms or 0
-        meta = AppendMeta(plan.tail - len(plan.data), now_ms, plan.closes, plan.stamp, plan.seq)
+        meta = AppendMeta(plan.tail - len(plan.data), now_ms, plan.closes, plan.stamp, plan.seq, plan.forgets)
+        if plan.stamp is not None:
+            self._cache.note_producers(entry.stream.id, plan.stamp.id, plan.forgets)
         self._queue(entry, meta, plan.data)
         return self._publish_when_durable(entry, plan)
 
@@ -136,7 +138,11 @@ class LogJournal:
         """Record an append of parts."""
         entry.logged_deadline_ms = entry.stream.deadline_ms or 0
         append = plan.append
-        meta = AppendMeta(append.tail - plan.size, now_ms, append.closes, append.stamp, append.seq)
+        meta = AppendMeta(
+            append.tail - plan.size, now_ms, append.closes, append.stamp, append.seq, append.forgets
+        )
+        if append.stamp is not None:
+            self._cache.note_producers(entry.stream.id, append.stamp.id, append.forgets)
         self._queue(entry, CommitMeta(meta, plan.ids))
         return self._publish_when_durable(entry, plan)
 

@@ -16,6 +16,7 @@ store in memory and one on a disk.
 """
 
 import copy
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -47,6 +48,7 @@ from millstream.store.quotas import Quotas
 from millstream.store.schedule import Schedule
 
 _LISTING_STEPS = 10_000  # names looked at for one page, so that a glob that matches little stays quick
+_LISTING_S = 0.01  # time for one page, whatever is looked at; a caller continues with the next one
 
 
 class Table(Store):
@@ -224,8 +226,9 @@ class Table(Store):
     def listing(self, prefix: str, glob: str | None, after: str, limit: int, now_ms: int) -> Page:
         """List streams in the order of their names, beginning after a name."""
         found: list[Stream] = []
+        end_s = time.thread_time() + _LISTING_S  # its own time: a busy machine has no shorter pages
         for steps, name in enumerate(self._streams.walk(prefix, after)):
-            if len(found) == limit or steps == _LISTING_STEPS:
+            if len(found) == limit or steps == _LISTING_STEPS or (steps and time.thread_time() > end_s):
                 return Page(found, after)
             after = name
             if glob and not glob_matches(glob, name):

@@ -24,6 +24,7 @@ from millstream.store.log.engine import LogEngine
 from millstream.store.log.files.content import StreamFiles
 from millstream.store.log.files.layout import content_name, index_name
 from millstream.store.log.recovery import recover
+from millstream.store.log.reserve import Reserve
 from millstream.store.log.runtime import Runtime
 from millstream.store.log.wal.commit import Outcome
 from millstream.store.log.wal.segments import Log
@@ -261,7 +262,9 @@ def test_writers_that_are_faster_than_checkpoints_wait_for_them(tmp_path: Path) 
 
     disk, catalog = RealDisk(tmp_path), Catalog(tmp_path / "catalog.db")
     runtime = Runtime(start, lambda job, report: jobs.append((job, report)))
-    store = Table(LogEngine(disk, catalog, Log(disk, 2**20), runtime, checkpoint_bytes=1000))
+    store = Table(
+        LogEngine(disk, catalog, Log(disk, 2**20), runtime, Reserve(disk, 0), checkpoint_bytes=1000)
+    )
     asyncio.run(store.open())
     store.create("/s", CreateRequest(content_type=OCTETS), NOW_MS)
     committers[0].commit(1)

@@ -170,6 +170,11 @@ def _store_failed(_refusal: streams.StoreFailed) -> Reply:
     return problem(503, "STORE_FAILED", detail, _retry_after(5))
 
 
+def _backlogged(_refusal: streams.Backlogged) -> Reply:
+    detail = "The server's checkpoints are behind, and its log says why; nothing was changed."
+    return problem(503, "CHECKPOINTS_BEHIND", detail, _retry_after(1))
+
+
 def _stream_full(refusal: streams.StreamFull) -> Reply:
     return problem(413, "STREAM_FULL", f"A stream is at most {refusal.max_bytes} bytes here.")
 
@@ -312,6 +317,7 @@ REFUSALS: Final[dict[type, Callable[[Any], Reply]]] = {
     streams.SoftDeleted: _soft_deleted,
     streams.NoSpace: _no_space,
     streams.StoreFailed: _store_failed,
+    streams.Backlogged: _backlogged,
     streams.StreamFull: _stream_full,
     streams.Closed: _closed,
     streams.TypeMismatch: _type_mismatch,

@@ -186,7 +186,11 @@ class StoreFailed(msgspec.Struct, frozen=True):
     """The engine can no longer guarantee durability and accepts no more changes."""
 
 
-Unstored = NoSpace | StoreFailed
+class Backlogged(msgspec.Struct, frozen=True):
+    """Checkpoints are behind: more waits in memory for them than may."""
+
+
+Unstored = NoSpace | StoreFailed | Backlogged
 
 
 # -- Appending and closing -----------------------------------------------------------------------

@@ -48,7 +48,12 @@ def open_store(settings: Settings) -> Store:
     if settings.store == "memory":
         store = memory_store()
     else:
-        store = folder_store(Path(settings.data), durable=settings.durability == "fsync")
+        store = folder_store(
+            Path(settings.data),
+            durable=settings.durability == "fsync",
+            reserve_bytes=settings.disk_reserve_bytes,
+            max_unsaved_bytes=settings.max_unsaved_bytes,
+        )
     producers = Limits(settings.max_producers_per_stream, settings.producer_idle_s * 1000)
     store.quotas = Quotas(settings.max_stream_bytes, prefixes, producers)
     store.usual_retention = Retention(settings.retain_bytes or None, settings.retain_seconds or None)

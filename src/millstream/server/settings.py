@@ -57,6 +57,13 @@ class Settings:
         choices=("log", "memory"),
     )
     data: str = _setting("data", "Data folder of the log store; created if it does not exist.")
+    disk_reserve_bytes: int = _setting(
+        4 * 2**20,
+        "Space of the data folder's disk that is kept for deletions, expiry and retention, so that a full "
+        "disk can be freed; 0 keeps none.",
+        minimum=0,
+        maximum=2**40,
+    )
     durability: str = _setting(
         "fsync",
         "When an append is acknowledged: fsync, once it is on disk; os, once the operating system has it, "
@@ -130,6 +137,11 @@ class Settings:
     )
     max_unsynced_changes: int = _setting(
         16_384, "Maximum number of changes waiting to be synced; more get 503.", minimum=0
+    )
+    max_unsaved_bytes: int = _setting(
+        96 * 2**20,
+        "Maximum bytes of changes that wait in memory for a checkpoint; more get 503.",
+        minimum=2**20,
     )
     max_disk_lag_ms: float = _setting(
         100.0,

@@ -71,6 +71,11 @@ class Journal(Protocol):
         """Why no change is accepted at the moment, if none is."""
         ...
 
+    @property
+    def removal_refusal(self) -> Unstored | None:
+        """Why not even a change that removes something is accepted, if none is."""
+        ...
+
     def create(self, entry: StreamEntry, plan: streams.Create) -> Eventually[Created]:
         """Record a creation, and add the stream."""
         ...
@@ -131,6 +136,11 @@ class Engine(Protocol):
     @property
     def journal(self) -> Journal:
         """What makes changes durable."""
+        ...
+
+    @property
+    def unsaved_bytes(self) -> int:
+        """How many bytes wait in memory for a checkpoint."""
         ...
 
     @property

@@ -71,7 +71,7 @@ class MemoryStreams:
 class MemoryJournal:
     """Publishes every change at once."""
 
-    refusal = None
+    refusal = removal_refusal = None
     unsynced_changes = unsynced_bytes = synced_bytes = 0
 
     def __init__(self, streams: MemoryStreams) -> None:
@@ -141,6 +141,7 @@ class MemoryEngine:
 
     failure = None
     measures = None
+    unsaved_bytes = 0
 
     def __init__(self) -> None:
         self.streams = MemoryStreams()

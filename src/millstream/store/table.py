@@ -118,7 +118,7 @@ class Table(Store):
 
     def delete(self, name: str, now_ms: int) -> Eventually[Deleted]:
         """Delete a stream; its bytes stay while forks need them."""
-        entry = self._find_for_change(name, now_ms)
+        entry = self._find_for_removal(name, now_ms)
         return self._end(entry) if isinstance(entry, StreamEntry) else entry
 
     def stage(
@@ -160,7 +160,7 @@ class Table(Store):
 
     def drop_part(self, name: str, id: str, now_ms: int) -> Eventually[Dropped]:
         """Drop a part; one that is not there counts as dropped."""
-        entry = self._find_for_change(name, now_ms)
+        entry = self._find_for_removal(name, now_ms)
         if not isinstance(entry, StreamEntry):
             return entry
         staged = entry.stream.staged
@@ -244,7 +244,7 @@ class Table(Store):
 
     def expire(self, now_ms: int) -> None:
         """End the streams whose time is over, trim others, and let the engine do what is due."""
-        if self._journal.refusal is None:
+        if self._journal.removal_refusal is None:
             for name in self.engine.due(now_ms):
                 found = self._find(name, now_ms)
                 if isinstance(found, StreamEntry):  # it was renewed since, or is to be trimmed
@@ -280,6 +280,13 @@ class Table(Store):
         """Find a stream to change, unless changes are refused."""
         if self._journal.refusal is not None:
             return self._journal.refusal
+        found = self._find(name, now_ms)
+        return found if isinstance(found, StreamEntry) else self._journal.confirm(found)
+
+    def _find_for_removal(self, name: str, now_ms: int) -> StreamEntry | Missing | Unstored | Pending[Any]:
+        """Find a stream to remove something of it, which is accepted for longer than other changes."""
+        if self._journal.removal_refusal is not None:
+            return self._journal.removal_refusal
         found = self._find(name, now_ms)
         return found if isinstance(found, StreamEntry) else self._journal.confirm(found)
 
@@ -345,8 +352,8 @@ class Table(Store):
 
     def _end(self, entry: StreamEntry) -> Eventually[Deleted]:
         # An expired stream that is met while changes are refused ends later; readers see no difference.
-        if self._journal.refusal is not None:
-            return self._journal.refusal
+        if self._journal.removal_refusal is not None:
+            return self._journal.removal_refusal
         plan = streams.plan_delete(entry.stream)
         if not isinstance(plan, streams.Delete):
             return self._journal.confirm(plan)
@@ -403,6 +410,11 @@ class Table(Store):
     def unsynced_bytes(self) -> int:
         """How many bytes they have."""
         return self._journal.unsynced_bytes
+
+    @property
+    def unsaved_bytes(self) -> int:
+        """How many bytes wait in memory for a checkpoint."""
+        return self.engine.unsaved_bytes
 
     @property
     def synced_bytes(self) -> int:

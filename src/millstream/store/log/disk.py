@@ -93,6 +93,10 @@ class Disk(Protocol):
         """Make everything survive a power cut at once; False when this disk cannot, and did not."""
         ...
 
+    def free_bytes(self) -> int:
+        """Give how much room there is, by what the file system says."""
+        ...
+
 
 class RealFile:
     """A file by its descriptor."""
@@ -201,6 +205,11 @@ class RealDisk:
         if syncfs(self._root) != 0:
             raise SyncError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
         return True
+
+    def free_bytes(self) -> int:
+        """Give how much room there is for this process; a quota may allow less."""
+        found = os.fstatvfs(self._root)
+        return found.f_bavail * found.f_frsize
 
     def close(self) -> None:
         """Close the folder."""

@@ -60,6 +60,7 @@ class LogJournal:
     def __init__(self, cache: StreamCache) -> None:
         self.listener: Listener = ignore
         self.refusal: Unstored | None = None
+        self.removal_refusal: Unstored | None = None
         self.committer: Committer | None = None
         self.synced_bytes = 0
         self._waiting: deque[_Waiting] = deque()
@@ -126,6 +127,7 @@ class LogJournal:
     def trim(self, entry: StreamEntry, change: retention.Trim) -> None:
         """Record that a stream starts later; a checkpoint removes its files."""
         self._queue(entry, TrimMeta(change.start, change.first_append))
+        self._cache.frees_room = True
         self._publish_when_durable(entry, change)
 
     def stage(self, entry: StreamEntry, plan: parts.Stage, now_ms: int) -> Pending[Any]:

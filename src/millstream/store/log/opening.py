@@ -13,10 +13,11 @@ from millstream.store.base import StoreError
 from millstream.store.log import guard, sizes
 from millstream.store.log.catalog import Catalog
 from millstream.store.log.disk import FILE_MODE, FOLDER_MODE, RealDisk, sync_path
-from millstream.store.log.engine import LogEngine
+from millstream.store.log.engine import MAX_UNSAVED_BYTES, LogEngine
 from millstream.store.log.files.layout import FOLDER as STREAM_FOLDER
 from millstream.store.log.files.staged import FOLDER as PART_FOLDER
 from millstream.store.log.guard import Guard, remove_leftovers
+from millstream.store.log.reserve import Reserve
 from millstream.store.log.runtime import Runtime
 from millstream.store.log.wal.commit import CommitThread, Outcome
 from millstream.store.log.wal.segments import FOLDER as LOG_FOLDER
@@ -43,7 +44,14 @@ class CannotOpenError(StoreError):
     """A data folder cannot be used; the message says why. Nothing in it was changed or deleted."""
 
 
-def folder_store(folder: Path, *, durable: bool = True, segment_bytes: int = SEGMENT_BYTES) -> Table:
+def folder_store(
+    folder: Path,
+    *,
+    durable: bool = True,
+    segment_bytes: int = SEGMENT_BYTES,
+    reserve_bytes: int = 0,
+    max_unsaved_bytes: int = MAX_UNSAVED_BYTES,
+) -> Table:
     """Make a store on a folder of this machine, and lock the folder until the store is closed."""
     with explained(folder), contextlib.ExitStack() as undo:
         _make(folder, durable=durable)
@@ -66,7 +74,9 @@ def folder_store(folder: Path, *, durable: bool = True, segment_bytes: int = SEG
             log_bytes=partial(sizes.log_bytes, folder),
             measure_sizes=partial(sizes.measure, folder),
         )
-    return Table(LogEngine(disk, catalog, Log(disk, segment_bytes, fills=durable), runtime))
+    log = Log(disk, segment_bytes, fills=durable)
+    reserve = Reserve(disk, reserve_bytes)
+    return Table(LogEngine(disk, catalog, log, runtime, reserve, max_unsaved_bytes=max_unsaved_bytes))
 
 
 @contextlib.contextmanager

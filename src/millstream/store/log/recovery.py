@@ -52,6 +52,7 @@ def _replay(cache: StreamCache, files: StreamFiles, record: Record) -> None:
         return
     entry = _get(cache, record.stream_id)
     cache.dirty[record.stream_id] = entry
+    cache.changed_bytes += len(record.payload)
     if isinstance(meta, AppendMeta):
         _append(cache, entry, meta, record.payload)
     elif isinstance(meta, StageMeta):

@@ -43,6 +43,8 @@ class StreamCache:
         self.dirty: dict[int, StreamEntry] = {}
         self.changed_bytes = 0
         """How many bytes were logged since the last checkpoint."""
+        self.frees_room = False
+        """Whether the next checkpoint removes files."""
         self.removed: dict[int, list[str]] = {}
         """Streams that are gone, though the catalog may still have them, and their files."""
         self.unsaved_names: set[str] = set()
@@ -114,6 +116,7 @@ class StreamCache:
         if stream.name not in self.by_name:
             self.unsaved_names.discard(stream.name)
         self.removed[stream.id] = content_of(entry).names()
+        self.frees_room = True
         self.release_parts(stream.id, entry.drop_all_parts())
 
     def close_files(self, entry: StreamEntry) -> None:

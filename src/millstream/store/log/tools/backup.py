@@ -36,12 +36,22 @@ from millstream.store.log.checkpoint import APPLIED_LSN
 from millstream.store.log.disk import FOLDER_MODE, RealDisk
 from millstream.store.log.guard import LINKS, NAME, Guard, remove_unused_links
 from millstream.store.log.opening import CATALOG, LOCK, CannotOpenError, explained
+from millstream.store.log.reserve import NAME as RESERVE
 from millstream.store.log.tools.archives import Archive, extracted
 from millstream.store.log.tools.check import Report, verify
 from millstream.store.log.wal import segments
 from millstream.store.log.wal.segments import DamagedError, Segment
 
-_NOT_LINKED = (LINKS, LOCK, NAME, segments.FOLDER, CATALOG, f"{CATALOG}-wal", f"{CATALOG}-shm")
+_NOT_LINKED = (
+    LINKS,
+    LOCK,
+    NAME,
+    RESERVE,
+    segments.FOLDER,
+    CATALOG,
+    f"{CATALOG}-wal",
+    f"{CATALOG}-shm",
+)
 _TRIES = 50
 _RETRY_S = 0.02
 

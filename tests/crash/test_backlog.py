@@ -1,0 +1,98 @@
+"""Checkpoints that cannot begin, or fail: changes are refused before memory fills, and removals are not."""
+
+import asyncio
+import errno
+import logging
+from pathlib import Path
+
+import pytest
+
+from crash.folders import NOW_MS, Opened, opened
+from millstream.protocol.requests import ReadRequest
+from millstream.protocol.streams import Append, Backlogged, Delete
+from millstream.store.log import checkpoint
+from millstream.store.log.checkpoint import Checkpoint
+from millstream.store.log.guard import Guard
+
+LIMIT = 2**20
+PIECE = b"x" * 2**16
+
+
+def fill(data: Opened) -> int:
+    """Append until that is refused; gives how many bytes were accepted."""
+    for number in range(1_000):
+        found = data.append("/a", PIECE)
+        if found == Backlogged():
+            return number * len(PIECE)
+        assert isinstance(found, Append)
+    raise AssertionError("nothing is ever refused")
+
+
+def tick(data: Opened, now_ms: int) -> None:
+    async def expire() -> None:
+        data.store.expire(now_ms)
+        while data.engine.runtime.jobs:  # noqa: ASYNC110  the engine has no event for it
+            await asyncio.sleep(0.001)
+
+    data.runner.run(expire())
+
+
+def test_a_guard_that_is_held_stops_changes_before_memory_fills(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(checkpoint, "_WARN_POSTPONED_S", 0.0)
+    with opened(tmp_path, max_unsaved_bytes=LIMIT) as data:
+        data.create("/a")
+        data.create("/b")
+        other = Guard(tmp_path)
+        other.wait()
+        assert LIMIT <= fill(data) + len(PIECE) <= 2 * LIMIT
+        assert data.store.unsaved_bytes >= LIMIT
+        assert data.store.failure == "its checkpoints are behind"
+        found = data.store.read("/a", ReadRequest(), 100, NOW_MS)
+        assert len(found.data) == 100  # type: ignore[union-attr]
+        assert isinstance(data.delete("/b"), Delete)
+        with caplog.at_level(logging.WARNING):
+            for seconds in (10, 20, 30):
+                tick(data, NOW_MS + seconds * 1000)
+        assert "postponed" in caplog.text
+        assert data.store.measures is not None
+        assert data.store.measures.postponed_since_s > 0
+        assert data.append("/a", b"x") == Backlogged()
+        other.close()
+        tick(data, NOW_MS + 40_000)
+        assert data.store.measures.postponed_since_s == 0
+        assert isinstance(data.append("/a", b"x"), Append)
+        assert data.store.failure is None
+
+
+def test_checkpoints_that_fail_stop_changes_before_memory_fills(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fails = True
+    real = Checkpoint.write
+
+    def write(self: Checkpoint, *arguments: object) -> None:
+        if fails:
+            raise OSError(errno.EMFILE, "Too many open files")
+        real(self, *arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Checkpoint, "write", write)
+    with opened(tmp_path, max_unsaved_bytes=LIMIT) as data:
+        data.create("/a")
+        accepted, now_ms = 0, NOW_MS
+        for _ in range(5):
+            accepted += fill(data)
+            now_ms += 10_000
+            tick(data, now_ms)
+        assert accepted <= 2 * LIMIT, "a checkpoint that failed frees nothing"
+        assert data.store.measures is not None
+        assert data.store.measures.checkpoint_failures == 5
+        fails = False
+        tick(data, now_ms + 10_000)
+        assert isinstance(data.append("/a", b"x"), Append)
+        data.abandon()
+    with opened(tmp_path) as data:
+        entry = data.engine.streams.find("/a")
+        assert entry is not None
+        assert entry.tail == accepted + 1

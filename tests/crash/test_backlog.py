@@ -3,6 +3,7 @@
 import asyncio
 import errno
 import logging
+import sqlite3
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,10 @@ from millstream.protocol.requests import ReadRequest
 from millstream.protocol.streams import Append, Backlogged, Delete
 from millstream.store.log import checkpoint
 from millstream.store.log.checkpoint import Checkpoint
+from millstream.store.log.disk import SyncError
+from millstream.store.log.files import content
 from millstream.store.log.guard import Guard
+from millstream.store.log.wal.segments import DamagedError
 
 LIMIT = 2**20
 PIECE = b"x" * 2**16
@@ -96,3 +100,58 @@ def test_checkpoints_that_fail_stop_changes_before_memory_fills(
         entry = data.engine.streams.find("/a")
         assert entry is not None
         assert entry.tail == accepted + 1
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        OSError(errno.EFBIG, "File too large"),
+        OSError(errno.EACCES, "Permission denied"),
+        DamagedError("parts/1-1.part: ends at byte 0, before 9."),
+    ],
+    ids=["too large", "not permitted", "damaged"],
+)
+def test_a_stream_that_cannot_be_saved_ends_no_server(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    with opened(tmp_path) as data:
+        data.create("/bad", body=b"x")
+        entry = data.engine.streams.find("/bad")
+        assert entry is not None
+        name = content.content_name(entry.stream.id)
+        is_broken, real = True, content._write
+
+        def write(disk: object, written: str, *arguments: object, **options: object) -> None:
+            if is_broken and written == name:
+                raise error
+            real(disk, written, *arguments, **options)  # type: ignore[arg-type]
+
+        monkeypatch.setattr(content, "_write", write)
+        for number in range(3):
+            assert isinstance(data.append("/bad", b"y"), Append)
+            data.create(f"/{number}", body=b"z")
+            tick(data, NOW_MS + number * 10_000)
+        assert data.store.failure is None
+        assert data.store.measures is not None
+        assert data.store.measures.checkpoint_failures == 3
+        is_broken = False
+        tick(data, NOW_MS + 40_000)
+        assert not data.engine.streams.dirty
+        state = data.state()
+    with opened(tmp_path) as data:
+        assert data.state() == state
+        assert state["/bad"][0] == b"xyyy"  # type: ignore[index]
+
+
+@pytest.mark.parametrize(
+    ("error", "is_retried"),
+    [
+        (SyncError(errno.ENOSPC, "a sync failed"), False),
+        (OSError(errno.EIO, "I/O error"), False),
+        (sqlite3.DatabaseError("malformed"), False),
+        (OSError(errno.ENOSPC, "No space left on device"), True),
+        (OSError(errno.EMFILE, "Too many open files"), True),
+    ],
+)
+def test_only_a_disk_that_cannot_be_trusted_ends_one(error: Exception, is_retried: bool) -> None:
+    assert checkpoint.may_retry(error) is is_retried

@@ -67,8 +67,13 @@ LAST_ID = "next_id"  # its name on the disk
 _DUE_STREAMS = 5_000
 _DUE_AGE_MS = 5_000
 _WARN_POSTPONED_S = 30.0
-_TRANSIENT = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
-_TRANSIENT_SQLITE = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_CANTOPEN)
+_RETRIED_SQLITE = (
+    sqlite3.SQLITE_FULL,
+    sqlite3.SQLITE_BUSY,
+    sqlite3.SQLITE_NOMEM,
+    sqlite3.SQLITE_CANTOPEN,
+    sqlite3.SQLITE_TOOBIG,
+)
 
 _log = logging.getLogger("millstream")
 
@@ -187,12 +192,14 @@ def remove_files(disk: Disk, names: Iterable[str], *, sync: bool = False) -> Non
 
 
 def may_retry(error: BaseException) -> bool:
-    """Tell whether a checkpoint that failed may be tried again, or the disk is not to be trusted."""
+    """Tell whether a checkpoint that failed is tried again, or the disk is not to be trusted.
+
+    The log has what a checkpoint lacks. So whatever is wrong with one stream or file ends no server: all
+    streams go on until too much waits (`unsaved_bytes`), and an operator has the log's word for why.
+    """
     if isinstance(error, sqlite3.Error):
-        return getattr(error, "sqlite_errorcode", 0) & 0xFF in _TRANSIENT_SQLITE
-    if isinstance(error, SyncError):
-        return False
-    return is_full(error) or (isinstance(error, OSError) and error.errno in _TRANSIENT)
+        return getattr(error, "sqlite_errorcode", 0) & 0xFF in _RETRIED_SQLITE
+    return not isinstance(error, SyncError) and getattr(error, "errno", 0) != errno.EIO
 
 
 # -- When, and how it ends -----------------------------------------------------------------------------

@@ -18,6 +18,8 @@ def compare(world: World, names: list[str], state: plain.Model, accepted: plain.
             )
             continue
         world.check(entry.stream.id == wanted.id, f"{name}: another stream of that name")
+        if entry.stream.producers is None:
+            world.engine.streams.load_producers(entry)
         found = _entry_of(entry)
         world.check(found.facts() == wanted.facts(), f"{name}: {_difference(wanted, found)}")
         _compare_deadlines(world, wanted, found, accepted)
@@ -47,7 +49,7 @@ def _compare_deadlines(world: World, entry: plain.Entry, found: plain.Entry, acc
 
 def _entry_of(entry: StreamEntry) -> plain.Entry:
     stream = entry.stream
-    stamps = {id: (stamp.id, stamp.epoch, stamp.seq) for id, stamp in (stream.producers or {}).items()}
+    stamps = {id: (id, state.epoch, state.seq) for id, state in (stream.producers or {}).items()}
     by = stream.closed_by
     return plain.Entry(
         stream.id,

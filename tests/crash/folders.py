@@ -68,6 +68,8 @@ class Opened:
         for stream in self.store.listing("", None, "", 1000, 0).streams:
             entry = self.engine.streams.find(stream.name)
             assert entry is not None
+            if entry.stream.producers is None:
+                self.engine.streams.load_producers(entry)
             found[stream.name] = facts_of(entry)
         return found
 

@@ -204,6 +204,9 @@ class SimulatedDisk:
     def used(self) -> int:
         return sum(len(inode.seen) for inode in self._seen.values())
 
+    def free_bytes(self) -> int:
+        return 2**40 if self.capacity is None else max(0, self.capacity - self.used())
+
     def room_for(self, inode: Inode, end: int) -> int:
         """Tell how many bytes too many it would be for a file to end there."""
         if self.capacity is None or end <= len(inode.seen):

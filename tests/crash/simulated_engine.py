@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from millstream.store.entries import StreamEntry
-from millstream.store.log.catalog import Catalog, Row
+from millstream.store.log.catalog import Catalog, ProducerRow, Row
 from millstream.store.log.engine import LogEngine
 from millstream.store.log.journal import LogJournal
 from millstream.store.log.stream_cache import StreamCache
@@ -37,9 +37,11 @@ class SimulatedCatalog(Catalog):
         super().__init__(":memory:")
         self._disk = disk
 
-    def checkpoint(self, changed: list[Row], gone: list[int], facts: dict[str, int]) -> None:
+    def checkpoint(
+        self, changed: list[Row], producers: list[ProducerRow], gone: list[int], facts: dict[str, int]
+    ) -> None:
         self._disk.step("before the catalog's commit")
-        super().checkpoint(changed, gone, facts)
+        super().checkpoint(changed, producers, gone, facts)
         self._disk.step("after the catalog's commit")
 
     def close(self) -> None:

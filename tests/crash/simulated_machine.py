@@ -4,6 +4,7 @@ from collections import deque
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+from millstream.store.log.reserve import Reserve
 from millstream.store.log.runtime import Runtime
 from millstream.store.log.wal.commit import Outcome
 from millstream.store.log.wal.segments import Log
@@ -56,6 +57,7 @@ class Machine:
             self.catalog,
             log,
             Runtime(self._start_committer, self._in_background),
+            Reserve(self.disk, self.random.choice((0, 500, 2_000)), 500, self.random.randbytes),
             checkpoint_bytes=self.random.choice((1_000, 4_000, 32 * 2**20)),
         )
         self.world.engine.watch(self.expected, self.variant.journal)

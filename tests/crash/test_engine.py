@@ -24,6 +24,7 @@ from millstream.store.log.engine import LogEngine
 from millstream.store.log.files.content import StreamFiles
 from millstream.store.log.files.layout import content_name, index_name
 from millstream.store.log.recovery import recover
+from millstream.store.log.reserve import Reserve
 from millstream.store.log.runtime import Runtime
 from millstream.store.log.wal.commit import Outcome
 from millstream.store.log.wal.segments import Log
@@ -83,7 +84,7 @@ def test_a_stream_beyond_four_gibibytes_keeps_its_tail(tmp_path: Path) -> None:
             file.seek(size - len(last))
             file.write(last)
     catalog = Catalog(tmp_path / "catalog.db")
-    catalog.checkpoint([Row(stream.id, "/big", None, tail, 1, encode_stream(stream))], [], {})
+    catalog.checkpoint([Row(stream.id, "/big", None, tail, 1, encode_stream(stream))], [], [], {})
     catalog.close()
     with opened(tmp_path) as data:
         assert data.append("/big", b"and more").tail == tail + 8
@@ -261,7 +262,9 @@ def test_writers_that_are_faster_than_checkpoints_wait_for_them(tmp_path: Path) 
 
     disk, catalog = RealDisk(tmp_path), Catalog(tmp_path / "catalog.db")
     runtime = Runtime(start, lambda job, report: jobs.append((job, report)))
-    store = Table(LogEngine(disk, catalog, Log(disk, 2**20), runtime, checkpoint_bytes=1000))
+    store = Table(
+        LogEngine(disk, catalog, Log(disk, 2**20), runtime, Reserve(disk, 0), checkpoint_bytes=1000)
+    )
     asyncio.run(store.open())
     store.create("/s", CreateRequest(content_type=OCTETS), NOW_MS)
     committers[0].commit(1)

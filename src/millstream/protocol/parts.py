@@ -22,7 +22,7 @@ import msgspec
 from millstream.protocol import headers
 from millstream.protocol.content import same_type
 from millstream.protocol.errors import MalformedError
-from millstream.protocol.producers import Stamp, parse_stamp
+from millstream.protocol.producers import DEFAULT_LIMITS, Limits, Stamp, parse_stamp
 from millstream.protocol.queries import Query
 from millstream.protocol.requests import AppendRequest, Headers, parse_append
 from millstream.protocol.streams import (
@@ -197,10 +197,16 @@ def plan_stage(
     return Stage(request.id, request.data)
 
 
-def plan_commit(stream: Stream, request: CommitRequest, max_bytes: int = 0) -> CommitPlan:
+def plan_commit(
+    stream: Stream,
+    request: CommitRequest,
+    max_bytes: int = 0,
+    limits: Limits = DEFAULT_LIMITS,
+    now_ms: int = 0,
+) -> CommitPlan:
     """Decide a commit: the checks of an append come first, so a duplicate succeeds without its parts."""
     like = AppendRequest(_ANY_DATA, stream.content_type, request.closes, request.stamp, request.seq)
-    plan = plan_append(stream, like)
+    plan = plan_append(stream, like, limits=limits, now_ms=now_ms)
     if not isinstance(plan, Append):
         return plan
     parts = (stream.staged or _NOTHING).parts
@@ -210,7 +216,7 @@ def plan_commit(stream: Stream, request: CommitRequest, max_bytes: int = 0) -> C
     size = sum(parts[id].size for id in request.ids)
     if full := refuse_growth(stream.own_bytes, size, max_bytes):
         return full
-    append = Append(b"", stream.tail + size, request.closes, request.stamp, request.seq)
+    append = Append(b"", stream.tail + size, request.closes, request.stamp, request.seq, plan.forgets)
     return Commit(append, request.ids, size)
 
 

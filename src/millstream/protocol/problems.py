@@ -24,7 +24,7 @@ from millstream.protocol.errors import (
 )
 from millstream.protocol.http import Header, Reply
 from millstream.protocol.offsets import format_offset
-from millstream.protocol.producers import BadStart, Fenced, Gap
+from millstream.protocol.producers import BadStart, Fenced, Gap, TooManyProducers
 
 _PROBLEM = (headers.CONTENT_TYPE, b"application/problem+json")
 _NO_STORE = (b"cache-control", caching.NO_STORE)
@@ -170,6 +170,11 @@ def _store_failed(_refusal: streams.StoreFailed) -> Reply:
     return problem(503, "STORE_FAILED", detail, _retry_after(5))
 
 
+def _backlogged(_refusal: streams.Backlogged) -> Reply:
+    detail = "The server's checkpoints are behind, and its log says why; nothing was changed."
+    return problem(503, "CHECKPOINTS_BEHIND", detail, _retry_after(1))
+
+
 def _stream_full(refusal: streams.StreamFull) -> Reply:
     return problem(413, "STREAM_FULL", f"A stream is at most {refusal.max_bytes} bytes here.")
 
@@ -212,6 +217,14 @@ def _gap(refusal: Gap) -> Reply:
 
 def _bad_start(refusal: BadStart) -> Reply:
     return problem(400, "EPOCH_START", f"A new epoch begins with Producer-Seq 0, not {refusal.received}.")
+
+
+def _too_many_producers(refusal: TooManyProducers) -> Reply:
+    detail = (
+        f"The stream knows {refusal.limit} producers, as many as it may, and all were used lately. "
+        "Give a producer one id for its whole life, and a higher epoch when it restarts."
+    )
+    return problem(403, "TOO_MANY_PRODUCERS", detail)
 
 
 # -- Parts (rule X3) -----------------------------------------------------------------------------
@@ -304,6 +317,7 @@ REFUSALS: Final[dict[type, Callable[[Any], Reply]]] = {
     streams.SoftDeleted: _soft_deleted,
     streams.NoSpace: _no_space,
     streams.StoreFailed: _store_failed,
+    streams.Backlogged: _backlogged,
     streams.StreamFull: _stream_full,
     streams.Closed: _closed,
     streams.TypeMismatch: _type_mismatch,
@@ -311,6 +325,7 @@ REFUSALS: Final[dict[type, Callable[[Any], Reply]]] = {
     Fenced: _fenced,
     Gap: _gap,
     BadStart: _bad_start,
+    TooManyProducers: _too_many_producers,
     parts.PartMissing: _part_missing,
     parts.PartConflict: _part_conflict,
     parts.TooManyParts: _too_many_parts,

@@ -17,6 +17,7 @@ from millstream.protocol.content import Kind, kind_of
 from millstream.protocol.cursors import parse_cursor
 from millstream.protocol.errors import MalformedError
 from millstream.protocol.expiry import FOREVER, Lifetime, parse_lifetime
+from millstream.protocol.globs import MAX_GLOB_BYTES
 from millstream.protocol.names import parse_name
 from millstream.protocol.offsets import NOW, START, parse_offset
 from millstream.protocol.producers import Stamp, parse_stamp
@@ -182,6 +183,8 @@ def parse_listing(query: Query) -> ListingRequest:
     limit = headers.parse_integer(query.one(b"limit") or b"100", "limit")
     if not 1 <= limit <= MAX_PAGE:
         raise MalformedError("INVALID_LIMIT", f"limit is from 1 to {MAX_PAGE}.")
+    if len(query.one(b"glob") or b"") > MAX_GLOB_BYTES:
+        raise MalformedError("GLOB_TOO_LONG", f"glob is at most {MAX_GLOB_BYTES} bytes long.")
     return ListingRequest(_text(query, b"prefix"), _text(query, b"glob"), _text(query, b"cursor"), limit)
 
 

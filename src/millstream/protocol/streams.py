@@ -15,7 +15,17 @@ import msgspec
 from millstream.protocol import json_frames, producers, retention
 from millstream.protocol.content import DEFAULT_TYPE, Kind, kind_of, same_type
 from millstream.protocol.expiry import FOREVER, Lifetime
-from millstream.protocol.producers import BadStart, Fenced, Gap, Repeated, Stamp
+from millstream.protocol.producers import (
+    NO_FLOOR,
+    BadStart,
+    Fenced,
+    Gap,
+    Limits,
+    ProducerState,
+    Repeated,
+    Stamp,
+    TooManyProducers,
+)
 from millstream.protocol.requests import AppendRequest, CreateRequest
 from millstream.protocol.retention import KEEP_ALL, Marks, Retention, Shared
 
@@ -109,7 +119,8 @@ class Stream(msgspec.Struct, omit_defaults=True):
     closed: bool = False
     closed_by: Stamp | None = None
     last_seq: bytes | None = None
-    producers: dict[bytes, Stamp] | None = None
+    producers: dict[bytes, ProducerState] | None = None
+    """By id, in the order of their last use; None until a stamped append needs them."""
     fork: Fork | None = None
     fork_count: int = 0
     soft_deleted: bool = False
@@ -120,6 +131,8 @@ class Stream(msgspec.Struct, omit_defaults=True):
     first_append: int = 0
     marks: Marks = ()
     shared: Shared | None = None
+    producer_floor: int = NO_FLOOR
+    """The highest epoch of all producers that were forgotten."""
 
     @property
     def base(self) -> int:
@@ -173,7 +186,11 @@ class StoreFailed(msgspec.Struct, frozen=True):
     """The engine can no longer guarantee durability and accepts no more changes."""
 
 
-Unstored = NoSpace | StoreFailed
+class Backlogged(msgspec.Struct, frozen=True):
+    """Checkpoints are behind: more waits in memory for them than may."""
+
+
+Unstored = NoSpace | StoreFailed | Backlogged
 
 
 # -- Appending and closing -----------------------------------------------------------------------
@@ -187,6 +204,8 @@ class Append(msgspec.Struct, frozen=True, gc=False):
     closes: bool
     stamp: Stamp | None
     seq: bytes | None
+    forgets: tuple[bytes, ...] = ()
+    """Producers that are forgotten to make room for this one."""
 
 
 class Duplicate(msgspec.Struct, frozen=True, gc=False):
@@ -230,11 +249,17 @@ class StreamFull(msgspec.Struct, frozen=True, gc=False):
     max_bytes: int
 
 
-AppendRefusal = Closed | TypeMismatch | SeqRegressed | Fenced | Gap | BadStart | StreamFull
+AppendRefusal = Closed | TypeMismatch | SeqRegressed | Fenced | Gap | BadStart | TooManyProducers | StreamFull
 AppendPlan = Append | Duplicate | AlreadyClosed | AppendRefusal
 
 
-def plan_append(stream: Stream, request: AppendRequest, max_bytes: int = 0) -> AppendPlan:
+def plan_append(
+    stream: Stream,
+    request: AppendRequest,
+    max_bytes: int = 0,
+    limits: Limits = producers.DEFAULT_LIMITS,
+    now_ms: int = 0,
+) -> AppendPlan:
     """Decide what an append or close does to a stream, in the order of rule A2; 0 disables the limit."""
     stamp = request.stamp
     last = stream.producers.get(stamp.id) if stamp is not None and stream.producers is not None else None
@@ -242,20 +267,26 @@ def plan_append(stream: Stream, request: AppendRequest, max_bytes: int = 0) -> A
         return _plan_on_closed(stream, request, last)
     if request.data and not same_type(request.content_type, stream.content_type):
         return TypeMismatch(stream.content_type, request.content_type)
+    forgets: tuple[bytes, ...] = ()
     if stamp is not None:
-        verdict = producers.judge(last, stamp)
+        verdict = producers.judge(last, stamp, stream.producer_floor)
         if not isinstance(verdict, producers.Accepted):
             if isinstance(verdict, Repeated):
                 return Duplicate(stream.tail, False, stamp.epoch, verdict.highest_seq)
             return verdict
+        if last is None:
+            room = producers.plan_room(stream.producers or {}, limits, now_ms)
+            if isinstance(room, TooManyProducers):
+                return room
+            forgets = room
     if request.seq is not None and stream.last_seq is not None and request.seq <= stream.last_seq:
         return SeqRegressed(stream.last_seq, request.seq)
     if max_bytes and request.data and (full := refuse_growth(stream.own_bytes, len(request.data), max_bytes)):
         return full
-    return Append(request.data, stream.tail + len(request.data), request.closes, stamp, request.seq)
+    return Append(request.data, stream.tail + len(request.data), request.closes, stamp, request.seq, forgets)
 
 
-def _plan_on_closed(stream: Stream, request: AppendRequest, last: Stamp | None) -> AppendPlan:
+def _plan_on_closed(stream: Stream, request: AppendRequest, last: ProducerState | None) -> AppendPlan:
     stamp = request.stamp
     if stamp is not None and stamp == stream.closed_by:
         return Duplicate(stream.tail, True, stamp.epoch, stamp.seq)
@@ -285,9 +316,7 @@ def apply_append(stream: Stream, change: Append, now_ms: int) -> None:
     stream.tail = change.tail
     stamp = change.stamp
     if stamp is not None:
-        if stream.producers is None:
-            stream.producers = {}
-        stream.producers[stamp.id] = stamp
+        _remember(stream, change, stamp, now_ms)
     if change.seq is not None:
         stream.last_seq = change.seq
     if change.closes:
@@ -297,6 +326,18 @@ def apply_append(stream: Stream, change: Append, now_ms: int) -> None:
             stream.staged.clear()  # nothing can be committed any more
     if stream.lifetime.ttl_s is not None:
         stream.renew(now_ms)
+
+
+def _remember(stream: Stream, change: Append, stamp: Stamp, now_ms: int) -> None:
+    """Make a producer the most recently used one, and forget others for it."""
+    known = stream.producers
+    if known is None:
+        known = stream.producers = {}
+    elif len(known) > 1:
+        known.pop(stamp.id, None)
+    known[stamp.id] = ProducerState(stamp.epoch, stamp.seq, now_ms)
+    for id in change.forgets:
+        stream.producer_floor = max(stream.producer_floor, known.pop(id).epoch)
 
 
 # -- Creating ------------------------------------------------------------------------------------

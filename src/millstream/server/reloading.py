@@ -37,6 +37,8 @@ _OTHERS = (
 _BUT_NOT = (
     "max_streams",
     "max_stream_bytes",
+    "max_producers_per_stream",
+    "max_unsaved_bytes",
     "max_unsynced_bytes",
     "max_unsynced_changes",
     "max_disk_lag_ms",

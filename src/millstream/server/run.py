@@ -11,6 +11,7 @@ from pathlib import Path
 
 import uvloop
 
+from millstream.protocol.producers import Limits
 from millstream.protocol.retention import Retention
 from millstream.server.access.auth import check_exposure, open_auth
 from millstream.server.allocator import keep_freed_memory
@@ -40,15 +41,21 @@ _TICK_S = 0.25
 def open_store(settings: Settings) -> Store:
     """Create the store that the settings select."""
     try:
-        quotas = Quotas(settings.max_stream_bytes, tuple(map(parse_quota, settings.max_streams)))
+        prefixes = tuple(map(parse_quota, settings.max_streams))
     except QuotaError as error:
         raise SettingsError(f"--max-streams: {error}") from None
     store: Table
     if settings.store == "memory":
         store = memory_store()
     else:
-        store = folder_store(Path(settings.data), durable=settings.durability == "fsync")
-    store.quotas = quotas
+        store = folder_store(
+            Path(settings.data),
+            durable=settings.durability == "fsync",
+            reserve_bytes=settings.disk_reserve_bytes,
+            max_unsaved_bytes=settings.max_unsaved_bytes,
+        )
+    producers = Limits(settings.max_producers_per_stream, settings.producer_idle_s * 1000)
+    store.quotas = Quotas(settings.max_stream_bytes, prefixes, producers)
     store.usual_retention = Retention(settings.retain_bytes or None, settings.retain_seconds or None)
     return store
 

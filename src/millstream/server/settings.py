@@ -57,6 +57,13 @@ class Settings:
         choices=("log", "memory"),
     )
     data: str = _setting("data", "Data folder of the log store; created if it does not exist.")
+    disk_reserve_bytes: int = _setting(
+        4 * 2**20,
+        "Space of the data folder's disk that is kept for deletions, expiry and retention, so that a full "
+        "disk can be freed; 0 keeps none.",
+        minimum=0,
+        maximum=2**40,
+    )
     durability: str = _setting(
         "fsync",
         "When an append is acknowledged: fsync, once it is on disk; os, once the operating system has it, "
@@ -98,6 +105,18 @@ class Settings:
         1024, "Maximum bytes of a new stream's path, decoded.", minimum=1, maximum=1024
     )
     max_stream_bytes: int = _setting(0, "Maximum bytes of one stream; 0 means no limit.", minimum=0)
+    max_producers_per_stream: int = _setting(
+        10_000,
+        "Maximum number of producers that a stream remembers; for a new one the longest idle is forgotten, "
+        "or the new one gets 403.",
+        minimum=1,
+    )
+    producer_idle_s: int = _setting(
+        7 * 24 * 3600,
+        "Seconds without an append after which a producer may be forgotten.",
+        minimum=1,
+        maximum=2**40,
+    )
     max_streams: tuple[str, ...] = _setting(
         (),
         "Maximum number of streams below a prefix, such as /chat=1000; * matches a segment, as in "
@@ -118,6 +137,11 @@ class Settings:
     )
     max_unsynced_changes: int = _setting(
         16_384, "Maximum number of changes waiting to be synced; more get 503.", minimum=0
+    )
+    max_unsaved_bytes: int = _setting(
+        96 * 2**20,
+        "Maximum bytes of changes that wait in memory for a checkpoint; more get 503.",
+        minimum=2**20,
     )
     max_disk_lag_ms: float = _setting(
         100.0,

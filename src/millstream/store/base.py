@@ -109,6 +109,11 @@ class Store(ABC):
         return 0
 
     @property
+    def unsaved_bytes(self) -> int:
+        """How many bytes wait in memory for a checkpoint."""
+        return 0
+
+    @property
     def synced_bytes(self) -> int:
         """How many bytes have become durable since the start."""
         return 0

@@ -48,6 +48,10 @@ class Streams(Protocol):
         """Make the place for a new stream's bytes."""
         ...
 
+    def load_producers(self, entry: StreamEntry) -> None:
+        """Load the producers that a stream knows; called before the first decision about one."""
+        ...
+
     def locate(self, entry: StreamEntry, start: int, end: int) -> FilePart | None:
         """Give the place of bytes that are in a file, or None."""
         ...
@@ -65,6 +69,11 @@ class Journal(Protocol):
     @property
     def refusal(self) -> Unstored | None:
         """Why no change is accepted at the moment, if none is."""
+        ...
+
+    @property
+    def removal_refusal(self) -> Unstored | None:
+        """Why not even a change that removes something is accepted, if none is."""
         ...
 
     def create(self, entry: StreamEntry, plan: streams.Create) -> Eventually[Created]:
@@ -127,6 +136,11 @@ class Engine(Protocol):
     @property
     def journal(self) -> Journal:
         """What makes changes durable."""
+        ...
+
+    @property
+    def unsaved_bytes(self) -> int:
+        """How many bytes wait in memory for a checkpoint."""
         ...
 
     @property

@@ -39,7 +39,15 @@ class Sizes(msgspec.Struct, frozen=True):
 class Measures:
     """The numbers of an engine that has a disk."""
 
-    __slots__ = ("checkpoint_s", "recovery_s", "sync_records", "sync_s", "writing_since_s")
+    __slots__ = (
+        "checkpoint_failures",
+        "checkpoint_s",
+        "postponed_since_s",
+        "recovery_s",
+        "sync_records",
+        "sync_s",
+        "writing_since_s",
+    )
 
     def __init__(self) -> None:
         self.sync_s = Histogram(_TIMES_S)
@@ -48,6 +56,10 @@ class Measures:
         """How many changes each sync made durable."""
         self.checkpoint_s = Histogram(_TIMES_S)
         """How long each checkpoint took to write."""
+        self.checkpoint_failures = 0
+        """How many checkpoints failed and were tried again."""
+        self.postponed_since_s = 0.0
+        """Since when a checkpoint is due that something else keeps from beginning; 0 when there is none."""
         self.recovery_s = 0.0
         """How long it took to recover at the start."""
         self.writing_since_s = 0.0

@@ -60,6 +60,10 @@ class MemoryStreams:
         """Make the place for a new stream's bytes."""
         return TrimmedPieces(stream.base)
 
+    def load_producers(self, entry: StreamEntry) -> None:
+        """All that a stream knows is in memory."""
+        entry.stream.producers = {}
+
     def locate(self, entry: StreamEntry, start: int, end: int) -> None:
         """Nothing is in a file."""
 
@@ -67,7 +71,7 @@ class MemoryStreams:
 class MemoryJournal:
     """Publishes every change at once."""
 
-    refusal = None
+    refusal = removal_refusal = None
     unsynced_changes = unsynced_bytes = synced_bytes = 0
 
     def __init__(self, streams: MemoryStreams) -> None:
@@ -137,6 +141,7 @@ class MemoryEngine:
 
     failure = None
     measures = None
+    unsaved_bytes = 0
 
     def __init__(self) -> None:
         self.streams = MemoryStreams()

@@ -1,4 +1,4 @@
-"""Quotas: how many bytes a stream may have, and how many streams there may be below a prefix.
+"""Quotas: how many bytes and producers a stream may have, and how many streams may be below a prefix.
 
 A prefix is written as a path whose segments may be `*`. Each path that it stands for has a count of
 its own:
@@ -14,6 +14,7 @@ forks counts.
 from collections import Counter
 from collections.abc import Callable, Iterator
 
+from millstream.protocol.producers import DEFAULT_LIMITS, Limits
 from millstream.protocol.streams import Create, StreamFull, TooManyStreams, refuse_growth
 
 
@@ -53,8 +54,14 @@ class PrefixQuota:
 class Quotas:
     """The quotas of a store."""
 
-    def __init__(self, max_stream_bytes: int = 0, prefixes: tuple[PrefixQuota, ...] = ()) -> None:
+    def __init__(
+        self,
+        max_stream_bytes: int = 0,
+        prefixes: tuple[PrefixQuota, ...] = (),
+        producers: Limits = DEFAULT_LIMITS,
+    ) -> None:
         self.max_stream_bytes = max_stream_bytes
+        self.producers = producers
         self._prefixes = prefixes
 
     def refuse(self, plan: Create) -> StreamFull | TooManyStreams | None:

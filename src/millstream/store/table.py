@@ -16,6 +16,7 @@ store in memory and one on a disk.
 """
 
 import copy
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -47,6 +48,7 @@ from millstream.store.quotas import Quotas
 from millstream.store.schedule import Schedule
 
 _LISTING_STEPS = 10_000  # names looked at for one page, so that a glob that matches little stays quick
+_LISTING_S = 0.01  # time for one page, whatever is looked at; a caller continues with the next one
 
 
 class Table(Store):
@@ -97,7 +99,10 @@ class Table(Store):
         entry = self._find_for_change(name, now_ms)
         if not isinstance(entry, StreamEntry):
             return entry
-        plan = streams.plan_append(entry.stream, request, self.quotas.max_stream_bytes)
+        quotas = self.quotas
+        if request.stamp is not None and entry.stream.producers is None:
+            self._streams.load_producers(entry)
+        plan = streams.plan_append(entry.stream, request, quotas.max_stream_bytes, quotas.producers, now_ms)
         if not isinstance(plan, streams.Append):
             if streams.renews_ttl(plan):
                 self._renew(entry, now_ms)
@@ -113,7 +118,7 @@ class Table(Store):
 
     def delete(self, name: str, now_ms: int) -> Eventually[Deleted]:
         """Delete a stream; its bytes stay while forks need them."""
-        entry = self._find_for_change(name, now_ms)
+        entry = self._find_for_removal(name, now_ms)
         return self._end(entry) if isinstance(entry, StreamEntry) else entry
 
     def stage(
@@ -140,7 +145,10 @@ class Table(Store):
         if not isinstance(entry, StreamEntry):
             return entry
         self._expire_parts(entry, now_ms)
-        plan = parts.plan_commit(entry.stream, request, self.quotas.max_stream_bytes)
+        quotas = self.quotas
+        if request.stamp is not None and entry.stream.producers is None:
+            self._streams.load_producers(entry)
+        plan = parts.plan_commit(entry.stream, request, quotas.max_stream_bytes, quotas.producers, now_ms)
         if not isinstance(plan, parts.Commit):
             if streams.renews_ttl(plan):
                 self._renew(entry, now_ms)
@@ -152,7 +160,7 @@ class Table(Store):
 
     def drop_part(self, name: str, id: str, now_ms: int) -> Eventually[Dropped]:
         """Drop a part; one that is not there counts as dropped."""
-        entry = self._find_for_change(name, now_ms)
+        entry = self._find_for_removal(name, now_ms)
         if not isinstance(entry, StreamEntry):
             return entry
         staged = entry.stream.staged
@@ -218,8 +226,9 @@ class Table(Store):
     def listing(self, prefix: str, glob: str | None, after: str, limit: int, now_ms: int) -> Page:
         """List streams in the order of their names, beginning after a name."""
         found: list[Stream] = []
+        end_s = time.thread_time() + _LISTING_S  # its own time: a busy machine has no shorter pages
         for steps, name in enumerate(self._streams.walk(prefix, after)):
-            if len(found) == limit or steps == _LISTING_STEPS:
+            if len(found) == limit or steps == _LISTING_STEPS or (steps and time.thread_time() > end_s):
                 return Page(found, after)
             after = name
             if glob and not glob_matches(glob, name):
@@ -235,7 +244,7 @@ class Table(Store):
 
     def expire(self, now_ms: int) -> None:
         """End the streams whose time is over, trim others, and let the engine do what is due."""
-        if self._journal.refusal is None:
+        if self._journal.removal_refusal is None:
             for name in self.engine.due(now_ms):
                 found = self._find(name, now_ms)
                 if isinstance(found, StreamEntry):  # it was renewed since, or is to be trimmed
@@ -271,6 +280,13 @@ class Table(Store):
         """Find a stream to change, unless changes are refused."""
         if self._journal.refusal is not None:
             return self._journal.refusal
+        found = self._find(name, now_ms)
+        return found if isinstance(found, StreamEntry) else self._journal.confirm(found)
+
+    def _find_for_removal(self, name: str, now_ms: int) -> StreamEntry | Missing | Unstored | Pending[Any]:
+        """Find a stream to remove something of it, which is accepted for longer than other changes."""
+        if self._journal.removal_refusal is not None:
+            return self._journal.removal_refusal
         found = self._find(name, now_ms)
         return found if isinstance(found, StreamEntry) else self._journal.confirm(found)
 
@@ -336,8 +352,8 @@ class Table(Store):
 
     def _end(self, entry: StreamEntry) -> Eventually[Deleted]:
         # An expired stream that is met while changes are refused ends later; readers see no difference.
-        if self._journal.refusal is not None:
-            return self._journal.refusal
+        if self._journal.removal_refusal is not None:
+            return self._journal.removal_refusal
         plan = streams.plan_delete(entry.stream)
         if not isinstance(plan, streams.Delete):
             return self._journal.confirm(plan)
@@ -394,6 +410,11 @@ class Table(Store):
     def unsynced_bytes(self) -> int:
         """How many bytes they have."""
         return self._journal.unsynced_bytes
+
+    @property
+    def unsaved_bytes(self) -> int:
+        """How many bytes wait in memory for a checkpoint."""
+        return self.engine.unsaved_bytes
 
     @property
     def synced_bytes(self) -> int:

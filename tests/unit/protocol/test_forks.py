@@ -15,7 +15,7 @@ from millstream.protocol.forks import (
     SubOffsetOvershoot,
 )
 from millstream.protocol.json_frames import frame
-from millstream.protocol.producers import Stamp
+from millstream.protocol.producers import NO_FLOOR, ProducerState, Stamp
 from millstream.protocol.requests import CreateRequest
 from millstream.protocol.streams import Fork, Stream, TypeMismatch
 
@@ -127,10 +127,12 @@ def test_a_forks_lifetime_is_its_own_or_its_sources(inherited: Lifetime, request
 def test_a_fork_is_an_open_stream_of_its_own() -> None:
     """F1: it has its source's type and bytes, but not its closure, producers or seq."""
     closer = Stamp(b"closer", 0, 2)
-    source = stream(closed=True, closed_by=closer, last_seq=b"b", producers={b"closer": closer})
+    known = {b"closer": ProducerState(closer.epoch, closer.seq)}
+    source = stream(closed=True, closed_by=closer, last_seq=b"b", producers=known, producer_floor=3)
     fork = forks.plan_fork(2, "/f", source, 4, 6, fork_put(body=b"own"), now_ms=0).stream
     assert (fork.content_type, fork.kind, fork.tail, fork.base) == (TEXT, Kind.TEXT, 9, 6)
     assert (fork.closed, fork.closed_by, fork.producers, fork.last_seq) == (False, None, None, None)
+    assert fork.producer_floor == NO_FLOOR
     assert fork.fork == Fork(source_id=1, source_name="/s", offset=4, sub_offset=2, base=6)
     assert source.fork_count == 0  # counted by whoever commits the plan
 

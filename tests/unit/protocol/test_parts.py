@@ -8,7 +8,7 @@ from millstream.protocol import parts, streams
 from millstream.protocol.content import Kind
 from millstream.protocol.errors import MalformedError
 from millstream.protocol.parts import CommitRequest, StageRequest
-from millstream.protocol.producers import Gap, Stamp
+from millstream.protocol.producers import Gap, ProducerState, Stamp
 from millstream.protocol.queries import Query
 from millstream.protocol.requests import AppendRequest
 from millstream.protocol.streams import PART_LIFETIME_MS, Closed, Duplicate, Part, Staged, Stream
@@ -85,7 +85,7 @@ def test_a_commit_takes_parts_in_the_order_of_the_list() -> None:
 
 def test_a_commit_is_judged_as_an_append_before_its_parts_are_looked_for() -> None:
     stamp = Stamp(b"p", 1, 4)
-    stream = new_stream(tail=5, producers={b"p": stamp}, last_seq=b"m")
+    stream = new_stream(tail=5, producers={b"p": ProducerState(1, 4)}, last_seq=b"m")
     assert parts.plan_commit(stream, CommitRequest(["gone"], stamp=stamp)) == Duplicate(5, False, 1, 4)
     assert parts.plan_commit(stream, CommitRequest(["gone"], stamp=Stamp(b"p", 1, 6))) == Gap(5, 6)
     regressed = streams.SeqRegressed(b"m", b"a")

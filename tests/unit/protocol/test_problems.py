@@ -15,7 +15,7 @@ from millstream.protocol.errors import (
 )
 from millstream.protocol.http import Header, Reply
 from millstream.protocol.offsets import format_offset
-from millstream.protocol.producers import BadStart, Fenced, Gap
+from millstream.protocol.producers import BadStart, Fenced, Gap, TooManyProducers
 from millstream.protocol.reads import OffsetGone, OffsetUnaligned
 from millstream.protocol.replies import reply_to
 from millstream.protocol.streams import Stream
@@ -29,12 +29,14 @@ PROBLEMS = [
     (streams.SoftDeleted("/s"), 410, "GONE", []),
     (streams.NoSpace(), 507, "NO_SPACE", [(b"retry-after", b"5")]),
     (streams.StoreFailed(), 503, "STORE_FAILED", [(b"retry-after", b"5")]),
+    (streams.Backlogged(), 503, "CHECKPOINTS_BEHIND", [(b"retry-after", b"1")]),
     (streams.Closed(10), 409, "STREAM_CLOSED", [NEXT, CLOSED]),
     (streams.TypeMismatch(b"a/b", b"c/d"), 409, "CONTENT_TYPE_MISMATCH", []),
     (streams.SeqRegressed(b"b", b"a"), 409, "SEQUENCE_REGRESSION", []),
     (Fenced(3), 403, "STALE_EPOCH", [(b"producer-epoch", b"3")]),
     (Gap(6, 8), 409, "SEQUENCE_GAP", [(b"producer-expected-seq", b"6"), (b"producer-received-seq", b"8")]),
     (BadStart(4), 400, "EPOCH_START", []),
+    (TooManyProducers(10), 403, "TOO_MANY_PRODUCERS", []),
     (streams.ConfigMismatch("/s", "TTL"), 409, "CONFIG_MISMATCH", []),
     (streams.NameInUse("/s"), 409, "NAME_IN_USE", []),
     (forks.SourceNotFound("/s"), 404, "FORK_SOURCE_NOT_FOUND", []),

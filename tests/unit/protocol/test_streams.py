@@ -11,7 +11,7 @@ from millstream.protocol import streams
 from millstream.protocol.content import kind_of
 from millstream.protocol.errors import MalformedError
 from millstream.protocol.expiry import FOREVER, Lifetime
-from millstream.protocol.producers import BadStart, Fenced, Gap, Stamp
+from millstream.protocol.producers import BadStart, Fenced, Gap, ProducerState, Stamp
 from millstream.protocol.requests import AppendRequest, CreateRequest
 from millstream.protocol.streams import (
     AlreadyClosed,
@@ -32,7 +32,7 @@ from millstream.protocol.streams import (
 
 TEXT = b"text/plain"
 TAIL = 10
-LAST = Stamp(b"p", 3, 5)
+LAST = ProducerState(3, 5)
 CLOSER = Stamp(b"closer", 0, 2)
 
 
@@ -54,7 +54,7 @@ def post(
 
 OPEN = {"producers": {b"p": LAST}, "last_seq": b"b"}
 CLOSED = OPEN | {"closed": True}
-CLOSED_BY_PRODUCER = CLOSED | {"closed_by": CLOSER, "producers": {b"p": LAST, b"closer": CLOSER}}
+CLOSED_BY_PRODUCER = CLOSED | {"closed_by": CLOSER, "producers": {b"p": LAST, b"closer": ProducerState(0, 2)}}
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 from itertools import accumulate
 
-from prometheus_client.core import GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 
 from millstream.store.base import Store
 from millstream.store.measures import Histogram, Sizes
@@ -64,7 +64,12 @@ class EngineMetrics:
         yield _histogram(
             "millstream_checkpoint_seconds", "Duration of each checkpoint.", measures.checkpoint_s
         )
-        since_s = measures.writing_since_s
+        yield CounterMetricFamily(
+            "millstream_checkpoint_failures",
+            "Checkpoints that failed and were tried again.",
+            value=measures.checkpoint_failures,
+        )
+        since_s, postponed_s = measures.writing_since_s, measures.postponed_since_s
         gauges = [
             (
                 "millstream_durable_lag_records",
@@ -75,6 +80,16 @@ class EngineMetrics:
                 "millstream_durable_lag_seconds",
                 "How long the current batch has been in progress.",
                 time.monotonic() - since_s if since_s else 0.0,
+            ),
+            (
+                "millstream_checkpoint_postponed_seconds",
+                "How long a checkpoint has been due that another process keeps from beginning.",
+                time.monotonic() - postponed_s if postponed_s else 0.0,
+            ),
+            (
+                "millstream_unsaved_bytes",
+                "Bytes of changes that wait in memory for a checkpoint.",
+                self._store.unsaved_bytes,
             ),
             ("millstream_recovery_seconds", "Duration of the recovery at startup.", measures.recovery_s),
             (

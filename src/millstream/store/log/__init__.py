@@ -9,6 +9,7 @@
           parts/<stream id>-<number>.part  a part that was staged before the last checkpoint
           catalog.db                       the state of every stream, as of the last checkpoint
           CHECKPOINT                       locked by a checkpoint or by a backup, never by both
+          reserve                          room on the disk that is kept for deletions
 
 What happens to an append:
 
@@ -37,6 +38,7 @@ Where to look, from the top:
         catalog        the state of every stream, in SQLite
         runtime        what runs beside the event loop; a simulation replaces it
         guard          keeps checkpoints and backups apart
+        reserve        room for what frees a full disk
         disk           the only way to the disk; a simulated one takes its place in tests
         failpoints     named places where a test ends the process
 """

@@ -2,6 +2,11 @@
 
 Only checkpoints write it, each in one transaction with the log position that it stands for. So it is
 always a complete state of the past, and the log has the rest.
+
+Producers have rows of their own, so that a stream with many of them costs no more than those that have
+changed. Version 1 kept them in the stream's state; a stream of that version gets its rows when it is
+written next. It also had its numbers in `facts`. This version has a view of that name, which no program
+can read: version 1 does not look at the version, and would accept again what it no longer finds.
 """
 
 import contextlib
@@ -12,7 +17,11 @@ from urllib.parse import quote
 
 import msgspec
 
+from millstream.protocol.producers import ProducerState
 from millstream.protocol.streams import Stream
+from millstream.store.base import StoreError
+
+VERSION = 2
 
 _SCHEMA = """
 create table if not exists streams (
@@ -25,7 +34,25 @@ create table if not exists streams (
 );
 create index if not exists streams_by_name on streams (name);
 create index if not exists streams_by_deadline on streams (deadline_ms) where deadline_ms is not null;
+create table if not exists producers (
+    stream_id integer not null,
+    id blob not null,
+    epoch integer not null,
+    seq integer not null,
+    used_ms integer not null,
+    primary key (stream_id, id)
+) without rowid;
+create table if not exists numbers (name text primary key, value integer not null) without rowid;
+"""
+_UPGRADE = f"""
+begin immediate;
+{_SCHEMA}
 create table if not exists facts (name text primary key, value integer not null) without rowid;
+insert into numbers select name, value from facts;
+drop table facts;
+create view facts as select name, value from "this folder was written by a newer version of millstream";
+pragma user_version = {VERSION};
+commit;
 """
 _ROW = "select id, name, deadline_ms, flushed, appends, state from streams"
 
@@ -48,6 +75,14 @@ class Row(msgspec.Struct, frozen=True):
         return _decode_stream(self.state)
 
 
+class ProducerRow(msgspec.Struct, frozen=True, gc=False):
+    """A producer of a stream in the catalog; without a state it is forgotten."""
+
+    stream_id: int
+    producer_id: bytes
+    state: ProducerState | None
+
+
 class Due(msgspec.Struct, frozen=True):
     """A stream that was due; also the place to continue from."""
 
@@ -65,9 +100,12 @@ class Catalog:
     def __init__(self, path: Path | str, *, read_only: bool = False) -> None:
         if read_only:
             self._writer = self._reader = sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True)
+            self._version = _version(self._reader, path)
             return
         self._writer = _connect(path)
-        self._writer.executescript(_SCHEMA)
+        if _version(self._writer, path) < VERSION:
+            self._writer.executescript(_UPGRADE)
+        self._version = VERSION
         # A commit whose sync failed, or was cut short by the end of its process, can be read from the page
         # cache though it is not on the disk. This writes all of them again, to another place, and syncs.
         try:
@@ -115,16 +153,39 @@ class Catalog:
 
     def fact(self, name: str) -> int:
         """Give a stored number; 0 when there is none."""
-        row = self._reader.execute("select value from facts where name = ?", (name,)).fetchone()
+        table = "numbers" if self._version >= VERSION else "facts"
+        row = self._reader.execute(f"select value from {table} where name = ?", (name,)).fetchone()
         return row[0] if row is not None else 0
 
-    def checkpoint(self, changed: list[Row], gone: list[int], facts: dict[str, int]) -> None:
+    def producers(self, stream_id: int) -> dict[bytes, ProducerState]:
+        """Give the producers that have rows, the longest idle first."""
+        if self._version < VERSION:
+            return {}
+        query = "select id, epoch, seq, used_ms from producers where stream_id = ? order by used_ms"
+        rows = self._reader.execute(query, (stream_id,))
+        return {id: ProducerState(epoch, seq, used_ms) for id, epoch, seq, used_ms in rows}
+
+    def checkpoint(
+        self, changed: list[Row], producers: list[ProducerRow], gone: list[int], facts: dict[str, int]
+    ) -> None:
         """Replace the state by a newer one, all at once."""
         with self._transaction():
             self._writer.executemany("delete from streams where id = ?", [(id,) for id in gone])
+            self._writer.executemany("delete from producers where stream_id = ?", [(id,) for id in gone])
+            self._write_producers(producers)
             rows = [msgspec.structs.astuple(row) for row in changed]
             self._writer.executemany("replace into streams values (?, ?, ?, ?, ?, ?)", rows)
-            self._writer.executemany("replace into facts values (?, ?)", facts.items())
+            self._writer.executemany("replace into numbers values (?, ?)", facts.items())
+
+    def _write_producers(self, producers: list[ProducerRow]) -> None:
+        states = [
+            (row.stream_id, row.producer_id, row.state.epoch, row.state.seq, row.state.used_ms)
+            for row in producers
+            if row.state is not None
+        ]
+        forgotten = [(row.stream_id, row.producer_id) for row in producers if row.state is None]
+        self._writer.executemany("replace into producers values (?, ?, ?, ?, ?)", states)
+        self._writer.executemany("delete from producers where stream_id = ? and id = ?", forgotten)
 
     def complaints(self) -> list[str]:
         """Check the file from end to end, and give what is wrong with it."""
@@ -149,6 +210,14 @@ class Catalog:
         finally:
             if self._writer.in_transaction:
                 self._writer.execute("rollback")
+
+
+def _version(connection: sqlite3.Connection, path: Path | str) -> int:
+    """Give the version of a catalog, unless it is one that this program does not know."""
+    version = int(connection.execute("pragma user_version").fetchone()[0])
+    if version > VERSION:
+        raise StoreError(f"{path} was written by a newer version of millstream; use that version.")
+    return version
 
 
 def _connect(path: Path | str) -> sqlite3.Connection:

@@ -17,6 +17,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePath
 from typing import Protocol
 
+FILE_MODE = 0o600
+FOLDER_MODE = 0o700
+"""What is stored is nobody else's: not to read, and not to lock."""
+
 _IOV_MAX = 1024
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _fdatasync = getattr(os, "fdatasync", os.fsync)  # macOS has only the latter
@@ -89,6 +93,10 @@ class Disk(Protocol):
         """Make everything survive a power cut at once; False when this disk cannot, and did not."""
         ...
 
+    def free_bytes(self) -> int:
+        """Give how much room there is, by what the file system says."""
+        ...
+
 
 class RealFile:
     """A file by its descriptor."""
@@ -155,7 +163,7 @@ class RealDisk:
     def open(self, name: str, *, create: bool = False) -> RealFile:
         """Open a file for reading and writing."""
         flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
-        return RealFile(os.open(self.folder / name, flags, 0o644), durable=self._durable)
+        return RealFile(os.open(self.folder / name, flags, FILE_MODE), durable=self._durable)
 
     def names(self, folder: str) -> list[str]:
         """List a folder, sorted; one that does not exist is empty."""
@@ -178,7 +186,7 @@ class RealDisk:
         path = PurePath(name)
         for folder in (*reversed(path.parents), path):
             if folder not in self._made:
-                (self.folder / folder).mkdir(exist_ok=True)
+                (self.folder / folder).mkdir(FOLDER_MODE, exist_ok=True)
                 self.sync_folder(str(folder.parent))
                 self._made.add(folder)
 
@@ -197,6 +205,11 @@ class RealDisk:
         if syncfs(self._root) != 0:
             raise SyncError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
         return True
+
+    def free_bytes(self) -> int:
+        """Give how much room there is for this process; a quota may allow less."""
+        found = os.fstatvfs(self._root)
+        return found.f_bavail * found.f_frsize
 
     def close(self) -> None:
         """Close the folder."""

@@ -7,11 +7,14 @@
 
 It is in one of three conditions, given by `journal.refusal`:
 
-        accepting changes (None) --disk full--> refusing with NoSpace --room again--> accepting changes
-              |                                     |
-              +------ disk failed ------> refusing with StoreFailed, for good
+        accepting changes (None) <--checkpoints behind, no more--> refusing with Backlogged
+              |
+              +-- disk full --> refusing with NoSpace --room again--> accepting changes
+              |
+              +-- disk failed --> refusing with StoreFailed, for good
 
-Reads go on in all of them.
+Reads go on in all of them. What removes something is accepted in all but the last: on a full disk it has
+the room of the reserve, and is what makes room (`journal.removal_refusal`).
 """
 
 import asyncio
@@ -20,7 +23,7 @@ import time
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from millstream.protocol.streams import NoSpace, StoreFailed, Unstored
+from millstream.protocol.streams import Backlogged, NoSpace, StoreFailed, Unstored
 from millstream.store.base import StoreError, ignore
 from millstream.store.log.catalog import BEGINNING, Catalog
 from millstream.store.log.checkpoint import Checkpoint, Checkpoints, may_retry
@@ -29,14 +32,24 @@ from millstream.store.log.files.content import StreamFiles
 from millstream.store.log.intervals import NEVER, elapsed
 from millstream.store.log.journal import LogJournal
 from millstream.store.log.recovery import recover
+from millstream.store.log.reserve import Reserve
 from millstream.store.log.runtime import Runtime
 from millstream.store.log.stream_cache import StreamCache
 from millstream.store.log.wal.commit import Durable, Full, Outcome, outcome_of
 from millstream.store.log.wal.segments import Log
 from millstream.store.measures import Measures, Sizes
 
+CHECKPOINT_BYTES = 32 * 2**20
+MAX_UNSAVED_BYTES = 3 * CHECKPOINT_BYTES
+
 _RETRY_FULL_MS = 1_000
 _DUE_STEP = 1_000  # streams ended in one go
+
+_FAILURES: dict[type[Unstored], str] = {
+    NoSpace: "its disk is full",
+    StoreFailed: "its disk failed",
+    Backlogged: "its checkpoints are behind",
+}
 
 _log = logging.getLogger("millstream")
 
@@ -45,12 +58,20 @@ class LogEngine:
     """Streams that survive a power cut."""
 
     def __init__(
-        self, disk: Disk, catalog: Catalog, log: Log, runtime: Runtime, checkpoint_bytes: int = 32 * 2**20
+        self,
+        disk: Disk,
+        catalog: Catalog,
+        log: Log,
+        runtime: Runtime,
+        reserve: Reserve,
+        checkpoint_bytes: int = CHECKPOINT_BYTES,
+        max_unsaved_bytes: int = MAX_UNSAVED_BYTES,
     ) -> None:
         self.disk = disk
         self.catalog = catalog
         self.log = log
         self.runtime = runtime
+        self.reserve = reserve
         self.files = StreamFiles(disk)
         self.streams = StreamCache(catalog, self.files, 0)
         self.journal = LogJournal(self.streams)
@@ -58,6 +79,8 @@ class LogEngine:
         self.on_recovered: Callable[[], None] = lambda: None
         self.on_failure: Callable[[str], None] = ignore
         self._delayed_lsn = 0  # durable, and reported when the checkpoint that is being written is
+        self._max_unsaved_bytes = max_unsaved_bytes
+        self._is_rolling_back = False
         self._full_since_ms = 0
         self._now_ms = 0
         self._due_after = BEGINNING
@@ -71,6 +94,7 @@ class LogEngine:
                 began_s = time.monotonic()
                 recovered = recover(self.catalog, self.log, self.files)
                 self.log.open_end()
+                self.reserve.keep()
                 self.measures.recovery_s = time.monotonic() - began_s
                 self._adopt(recovered)
                 self.journal.committer = self.runtime.start_committer(self.log, self._report)
@@ -85,7 +109,7 @@ class LogEngine:
             self.journal.committer.stop()
             await asyncio.sleep(0)  # let its last report arrive
             await self.runtime.jobs_done()
-        is_clean = self.journal.refusal is None and self.journal.durable_lsn == self.journal.lsn
+        is_clean = self._may_checkpoint and self.journal.durable_lsn == self.journal.lsn
         try:
             if is_clean and self.streams.has_changed and self.runtime.take_guard():
                 last = self._take_snapshots()
@@ -117,9 +141,13 @@ class LogEngine:
     @property
     def failure(self) -> str | None:
         """Why no change is accepted, if none is."""
-        if self.journal.refusal is None:
-            return None
-        return "its disk is full" if isinstance(self.journal.refusal, NoSpace) else "its disk failed"
+        refusal = self.journal.refusal
+        return None if refusal is None else _FAILURES[type(refusal)]
+
+    @property
+    def unsaved_bytes(self) -> int:
+        """How many bytes wait in memory for a checkpoint."""
+        return self.checkpoints.unsaved_bytes(self.streams)
 
     def log_bytes(self) -> int:
         """Give the size of the log that a start would read."""
@@ -140,11 +168,11 @@ class LogEngine:
     def maintain(self, now_ms: int) -> None:
         """Take a checkpoint when one is due, look for room on a full disk, evict streams."""
         self._now_ms = now_ms
-        refusal = self.journal.refusal
-        if refusal is None:
-            if self.checkpoints.is_due(self.streams, now_ms) and self.runtime.take_guard():
-                self.checkpoint()
-        elif isinstance(refusal, NoSpace) and elapsed(self._full_since_ms, now_ms, _RETRY_FULL_MS):
+        is_due = self._may_checkpoint and self.checkpoints.is_due(self.streams, now_ms)
+        if is_due and self.checkpoints.take_guard():
+            self.checkpoint()
+        is_full = isinstance(self.journal.refusal, NoSpace)
+        if is_full and elapsed(self._full_since_ms, now_ms, _RETRY_FULL_MS):
             self._retry_full()
         self.streams.evict_some(self.checkpoints.in_progress, self.journal.record_deadline, now_ms)
 
@@ -152,6 +180,7 @@ class LogEngine:
 
     def _report(self, outcome: Outcome) -> None:
         if isinstance(outcome, Durable):
+            self._check_backlog()
             if self.checkpoints.is_behind(self.streams):
                 self._delayed_lsn = outcome.lsn  # writers wait for the checkpoint, or memory would fill
                 return
@@ -168,56 +197,92 @@ class LogEngine:
         if self._delayed_lsn > self.journal.durable_lsn:
             self.journal.mark_durable(self._delayed_lsn)
 
+    # -- When checkpoints are behind ---------------------------------------------------------------
+
+    def _check_backlog(self) -> None:
+        """Refuse changes while more waits for a checkpoint than may: memory would fill."""
+        is_behind = self.unsaved_bytes >= self._max_unsaved_bytes
+        refusal = self.journal.refusal
+        if is_behind and refusal is None:
+            _log.warning("checkpoints are behind: changes are refused until one succeeds")
+            self.journal.refusal = Backlogged()
+        elif isinstance(refusal, Backlogged) and not is_behind:
+            _log.warning("a checkpoint has succeeded: changes are accepted")
+            self.journal.refusal = None
+
     # -- When the disk is full, or fails ---------------------------------------------------------
 
     def _become_full(self) -> None:
         """Refuse changes; those that were accepted and are not durable did not happen."""
-        _log.warning("the disk is full: changes are refused until there is room")
-        self.journal.refusal = NoSpace()
+        if not isinstance(self.journal.refusal, NoSpace):
+            _log.warning("the disk is full: only deletions are accepted until there is room")
+        self.journal.refusal = self.journal.removal_refusal = NoSpace()
         self._full_since_ms = NEVER
+        self._is_rolling_back = True
         if not self.checkpoints.writing:  # otherwise the checkpoint that is being written goes first
             self._roll_back()
 
     def _roll_back(self) -> None:
         """Return to what is durable. The committer has stopped: until it resumes, the log is ours."""
         recovered: list[StreamCache] = []
+        had_reserve = False
 
         def job() -> None:
+            nonlocal had_reserve
             self.log.cut()
             recovered.append(recover(self.catalog, self.log, self.files))
+            had_reserve = self.reserve.release()
 
         def done(error: BaseException | None) -> None:
             if error is not None:
                 self._fail(f"what was not written could not be rolled back: {error}")
                 return
+            self._is_rolling_back = False
             self._adopt(recovered[0])
             self._full_since_ms = self._now_ms
             self.journal.refuse_all(NoSpace())
+            if had_reserve:  # otherwise a deletion finds no room either; the next try may
+                self._accept_removals()
 
         self.runtime.begin_job(job, done)
 
+    def _accept_removals(self) -> None:
+        """Let the committer continue, for changes that make room."""
+        if self.journal.removal_refusal is not None:
+            self.journal.removal_refusal = None
+            assert self.journal.committer is not None  # it ran into the full disk
+            self.journal.committer.resume()
+
     def _retry_full(self) -> None:
-        """Check whether there is room again, and accept changes if so."""
+        """Accept changes if there is room again; those that remove something in any case."""
+        has_room = False
+
+        def job() -> None:
+            nonlocal has_room
+            if self.reserve.has_room():
+                self.reserve.refill()
+                has_room = True
 
         def done(error: BaseException | None) -> None:
-            if error is None:
+            if error is not None and not isinstance(outcome := outcome_of(error), Full):
+                self._fail(outcome.reason)
+                return
+            if self._is_rolling_back or not isinstance(self.journal.refusal, NoSpace):
+                return  # the disk was full once more, or failed
+            self._accept_removals()
+            self._full_since_ms = self._now_ms
+            if has_room:
                 _log.warning("the disk has room again: changes are accepted")
                 self.journal.refusal = None
-                assert self.journal.committer is not None  # it ran into the full disk
-                self.journal.committer.resume()
-            elif isinstance(outcome := outcome_of(error), Full):
-                self._full_since_ms = self._now_ms
-            else:
-                self._fail(outcome.reason)
 
         self._full_since_ms = NEVER
-        self.runtime.begin_job(self.log.reserve, done)
+        self.runtime.begin_job(job, done)
 
     def _fail(self, reason: str) -> None:
         """Accept no more changes: what was not synced may or may not be on the disk."""
         _log.error("the disk failed, no more changes are accepted: %s", reason)
-        self.journal.refusal = StoreFailed()
-        self.journal.refuse_all(self.journal.refusal)
+        self.journal.refusal = self.journal.removal_refusal = StoreFailed()
+        self.journal.refuse_all(StoreFailed())
         self.on_failure(reason)
 
     # -- Checkpoints -----------------------------------------------------------------------------
@@ -230,9 +295,16 @@ class LogEngine:
         self.journal.mark_durable(self.journal.durable_lsn)  # perhaps there is nothing to wait for
 
     def _checkpoint_if_full(self) -> None:
-        is_full = self.journal.refusal is None and self.checkpoints.is_full(self.streams)
-        if is_full and self.runtime.take_guard():
+        is_full = self._may_checkpoint and self.checkpoints.is_full(self.streams)
+        if is_full and self.checkpoints.take_guard():
             self.checkpoint()
+
+    @property
+    def _may_checkpoint(self) -> bool:
+        """Whether what is accepted becomes durable; on a full disk, and whether that frees anything."""
+        if self.journal.removal_refusal is not None:
+            return False
+        return self.streams.frees_room or not isinstance(self.journal.refusal, NoSpace)
 
     def _take_snapshots(self) -> Checkpoint:
         return Checkpoint.take(self.streams, self.journal.lsn)
@@ -252,7 +324,8 @@ class LogEngine:
             self.journal.committer.call(lambda: self.log.release(checkpoint.lsn))
         elif not may_retry(error):
             self._fail(f"a checkpoint failed: {error}")
-        if isinstance(self.journal.refusal, NoSpace):
+        if self._is_rolling_back and isinstance(self.journal.refusal, NoSpace):
             self._roll_back()
         elif error is None:
+            self._check_backlog()
             self._checkpoint_if_full()

@@ -14,9 +14,9 @@ NAMES = (
     "segment.prepared",  # the header of a new segment is on the disk, its name is not
     "segment.renamed",  # the name may be or not
     "segment.begun",  # the name is on the disk
-    "checkpoint.written",  # stream files and parts are on the disk, files of the gone are still there
-    "checkpoint.trimmed",  # files of what was trimmed are removed, which may be on the disk or not
-    "checkpoint.removed",  # all of them are removed; the catalog is the old one
+    "checkpoint.removed",  # files of the gone and the trimmed are removed, which may be on the disk or not
+    "checkpoint.written",  # stream files and parts are on the disk
+    "checkpoint.trimmed",  # files of what was trimmed are removed again; the catalog is the old one
     "checkpoint.committed",  # the catalog is the new one, the log is not cut
     "checkpoint.cleaned",  # files of former parts are gone, which may be on the disk or not
     "segment.released",  # old segments have other names or none, which may be on the disk or not

@@ -13,6 +13,8 @@ import os
 import shutil
 from pathlib import Path
 
+from millstream.store.log.disk import FILE_MODE
+
 NAME = "CHECKPOINT"
 LINKS = "backup.tmp"
 
@@ -21,7 +23,7 @@ class Guard:
     """The lock, as one process sees it."""
 
     def __init__(self, folder: Path) -> None:
-        self._descriptor = os.open(folder / NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        self._descriptor = os.open(folder / NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
 
     def take(self) -> bool:
         """Take the lock, if it is free."""

@@ -60,6 +60,7 @@ class LogJournal:
     def __init__(self, cache: StreamCache) -> None:
         self.listener: Listener = ignore
         self.refusal: Unstored | None = None
+        self.removal_refusal: Unstored | None = None
         self.committer: Committer | None = None
         self.synced_bytes = 0
         self._waiting: deque[_Waiting] = deque()
@@ -88,7 +89,9 @@ class LogJournal:
     def append(self, entry: StreamEntry, plan: streams.Append, now_ms: int) -> Pending[Any]:
         """Record an append."""
         entry.logged_deadline_ms = entry.stream.deadline_ms or 0
-        meta = AppendMeta(plan.tail - len(plan.data), now_ms, plan.closes, plan.stamp, plan.seq)
+        meta = AppendMeta(plan.tail - len(plan.data), now_ms, plan.closes, plan.stamp, plan.seq, plan.forgets)
+        if plan.stamp is not None:
+            self._cache.note_producers(entry.stream.id, plan.stamp.id, plan.forgets)
         self._queue(entry, meta, plan.data)
         return self._publish_when_durable(entry, plan)
 
@@ -124,6 +127,7 @@ class LogJournal:
     def trim(self, entry: StreamEntry, change: retention.Trim) -> None:
         """Record that a stream starts later; a checkpoint removes its files."""
         self._queue(entry, TrimMeta(change.start, change.first_append))
+        self._cache.frees_room = True
         self._publish_when_durable(entry, change)
 
     def stage(self, entry: StreamEntry, plan: parts.Stage, now_ms: int) -> Pending[Any]:
@@ -136,7 +140,11 @@ class LogJournal:
         """Record an append of parts."""
         entry.logged_deadline_ms = entry.stream.deadline_ms or 0
         append = plan.append
-        meta = AppendMeta(append.tail - plan.size, now_ms, append.closes, append.stamp, append.seq)
+        meta = AppendMeta(
+            append.tail - plan.size, now_ms, append.closes, append.stamp, append.seq, append.forgets
+        )
+        if append.stamp is not None:
+            self._cache.note_producers(entry.stream.id, append.stamp.id, append.forgets)
         self._queue(entry, CommitMeta(meta, plan.ids))
         return self._publish_when_durable(entry, plan)
 

@@ -10,13 +10,17 @@ from functools import partial
 from pathlib import Path
 
 from millstream.store.base import StoreError
-from millstream.store.log import sizes
+from millstream.store.log import guard, sizes
 from millstream.store.log.catalog import Catalog
-from millstream.store.log.disk import RealDisk, sync_path
-from millstream.store.log.engine import LogEngine
+from millstream.store.log.disk import FILE_MODE, FOLDER_MODE, RealDisk, sync_path
+from millstream.store.log.engine import MAX_UNSAVED_BYTES, LogEngine
+from millstream.store.log.files.layout import FOLDER as STREAM_FOLDER
+from millstream.store.log.files.staged import FOLDER as PART_FOLDER
 from millstream.store.log.guard import Guard, remove_leftovers
+from millstream.store.log.reserve import Reserve
 from millstream.store.log.runtime import Runtime
 from millstream.store.log.wal.commit import CommitThread, Outcome
+from millstream.store.log.wal.segments import FOLDER as LOG_FOLDER
 from millstream.store.log.wal.segments import DamagedError, Log
 from millstream.store.table import Table
 
@@ -24,33 +28,55 @@ CATALOG = "catalog.db"
 LOCK = "LOCK"
 SEGMENT_BYTES = 32 * 2**20
 
+_OURS = (
+    LOCK,
+    guard.NAME,
+    CATALOG,
+    f"{CATALOG}-wal",
+    f"{CATALOG}-shm",
+    LOG_FOLDER,
+    STREAM_FOLDER,
+    PART_FOLDER,
+)
+
 
 class CannotOpenError(StoreError):
     """A data folder cannot be used; the message says why. Nothing in it was changed or deleted."""
 
 
-def folder_store(folder: Path, *, durable: bool = True, segment_bytes: int = SEGMENT_BYTES) -> Table:
+def folder_store(
+    folder: Path,
+    *,
+    durable: bool = True,
+    segment_bytes: int = SEGMENT_BYTES,
+    reserve_bytes: int = 0,
+    max_unsaved_bytes: int = MAX_UNSAVED_BYTES,
+) -> Table:
     """Make a store on a folder of this machine, and lock the folder until the store is closed."""
     with explained(folder), contextlib.ExitStack() as undo:
         _make(folder, durable=durable)
         undo.callback(os.close, lock(folder))
+        _make_private(folder)
         disk = RealDisk(folder, durable=durable)
         undo.callback(disk.close)
-        guard = Guard(folder)
-        undo.callback(guard.close)
-        remove_leftovers(folder, guard)
+        checkpoint_guard = Guard(folder)
+        undo.callback(checkpoint_guard.close)
+        remove_leftovers(folder, checkpoint_guard)
+        (folder / CATALOG).touch(FILE_MODE)  # SQLite gives its other files the mode of this one
         catalog = Catalog(folder / CATALOG)
         disk.sync_folder(".")
         runtime = Runtime(
             start_committer=_start_commit_thread,
             in_background=_in_executor,
-            guard=guard,
+            guard=checkpoint_guard,
             opening=partial(explained, folder),
             release=undo.pop_all().close,
             log_bytes=partial(sizes.log_bytes, folder),
             measure_sizes=partial(sizes.measure, folder),
         )
-    return Table(LogEngine(disk, catalog, Log(disk, segment_bytes, fills=durable), runtime))
+    log = Log(disk, segment_bytes, fills=durable)
+    reserve = Reserve(disk, reserve_bytes)
+    return Table(LogEngine(disk, catalog, log, runtime, reserve, max_unsaved_bytes=max_unsaved_bytes))
 
 
 @contextlib.contextmanager
@@ -67,7 +93,7 @@ def explained(folder: Path) -> Iterator[None]:
 
 def lock(folder: Path) -> int:
     """Keep other processes out of a folder, until the descriptor is closed."""
-    descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -79,10 +105,18 @@ def lock(folder: Path) -> int:
 def _make(folder: Path, *, durable: bool) -> None:
     """Make a folder and those above it, durably."""
     missing = [path for path in (folder, *folder.parents) if not path.exists()]
-    folder.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(FOLDER_MODE, parents=True, exist_ok=True)
     if durable:
         for path in missing:
             sync_path(path.parent)
+
+
+def _make_private(folder: Path) -> None:
+    """Take from others what a former version let them read or lock; the folder itself stays as it is."""
+    for path in (folder / name for name in _OURS):
+        if path.exists() and path.stat().st_mode & 0o077:
+            with contextlib.suppress(PermissionError):  # it has another owner, who decides
+                path.chmod(FOLDER_MODE if path.is_dir() else FILE_MODE)
 
 
 class _Loop:

@@ -52,6 +52,7 @@ def _replay(cache: StreamCache, files: StreamFiles, record: Record) -> None:
         return
     entry = _get(cache, record.stream_id)
     cache.dirty[record.stream_id] = entry
+    cache.changed_bytes += len(record.payload)
     if isinstance(meta, AppendMeta):
         _append(cache, entry, meta, record.payload)
     elif isinstance(meta, StageMeta):
@@ -87,7 +88,10 @@ def _append(cache: StreamCache, entry: StreamEntry, meta: AppendMeta, payload: b
     _check_base(entry, meta)
     if payload:
         entry.content.append(payload)
-    change = streams.Append(payload, meta.base + len(payload), meta.closes, meta.stamp, meta.seq)
+    _load_producers(cache, entry, meta)
+    change = streams.Append(
+        payload, meta.base + len(payload), meta.closes, meta.stamp, meta.seq, meta.forgets
+    )
     streams.apply_append(entry.stream, change, meta.now_ms)
     if meta.closes:
         cache.release_parts(entry.stream.id, entry.drop_all_parts())
@@ -103,9 +107,22 @@ def _commit(cache: StreamCache, entry: StreamEntry, meta: CommitMeta) -> None:
     append = meta.append
     _check_base(entry, append)
     size = sum(part.size for part in _check_parts(entry, meta.ids))
-    change = streams.Append(b"", append.base + size, append.closes, append.stamp, append.seq)
+    _load_producers(cache, entry, append)
+    change = streams.Append(b"", append.base + size, append.closes, append.stamp, append.seq, append.forgets)
     numbers = entry.commit(parts.Commit(change, meta.ids, size), append.now_ms)
     cache.release_parts(entry.stream.id, numbers)
+
+
+def _load_producers(cache: StreamCache, entry: StreamEntry, meta: AppendMeta) -> None:
+    """Have the producers of a stream there before a stamped append, and note which ones it changes."""
+    if meta.stamp is None:
+        return
+    if entry.stream.producers is None:
+        cache.load_producers(entry)
+    for id in meta.forgets:
+        if id not in (entry.stream.producers or {}):
+            raise _MisfitError(f"{entry.stream.name} knows no producer {id!r}.")
+    cache.note_producers(entry.stream.id, meta.stamp.id, meta.forgets)
 
 
 def _check_base(entry: StreamEntry, meta: AppendMeta) -> None:

@@ -43,11 +43,15 @@ class StreamCache:
         self.dirty: dict[int, StreamEntry] = {}
         self.changed_bytes = 0
         """How many bytes were logged since the last checkpoint."""
+        self.frees_room = False
+        """Whether the next checkpoint removes files."""
         self.removed: dict[int, list[str]] = {}
         """Streams that are gone, though the catalog may still have them, and their files."""
         self.unsaved_names: set[str] = set()
         self.released_parts: set[PartId] = set()
         """Parts that are no longer staged, though the catalog may still list them: they may have files."""
+        self.changed_producers: dict[int, set[bytes]] = {}
+        """By stream, the producers whose rows in the catalog are out of date."""
         self._round: list[StreamEntry] = []
         self._round_begun_ms = 0
 
@@ -106,11 +110,13 @@ class StreamCache:
         stream = entry.stream
         self.by_id.pop(stream.id, None)
         self.dirty.pop(stream.id, None)
+        self.changed_producers.pop(stream.id, None)
         if self.by_name.get(stream.name) is entry:
             del self.by_name[stream.name]
         if stream.name not in self.by_name:
             self.unsaved_names.discard(stream.name)
         self.removed[stream.id] = content_of(entry).names()
+        self.frees_room = True
         self.release_parts(stream.id, entry.drop_all_parts())
 
     def close_files(self, entry: StreamEntry) -> None:
@@ -120,6 +126,15 @@ class StreamCache:
     def release_parts(self, stream_id: int, numbers: list[int]) -> None:
         """Note that the files of parts can go once the catalog lists them no more."""
         self.released_parts.update((stream_id, number) for number in numbers)
+
+    def note_producers(self, stream_id: int, used: bytes, forgotten: tuple[bytes, ...] = ()) -> None:
+        """Note that the catalog's rows of some producers are out of date."""
+        changed = self.changed_producers.get(stream_id)
+        if changed is None:
+            changed = self.changed_producers[stream_id] = set()
+        changed.add(used)
+        if forgotten:
+            changed.update(forgotten)
 
     @property
     def has_changed(self) -> bool:
@@ -134,6 +149,10 @@ class StreamCache:
             entry = self.get(stream_id)
             needed = self._listed_parts(stream_id).union(entry.staged) if entry is not None else set()
             self.released_parts.update(part for part in found if part[1] not in needed)
+
+    def load_producers(self, entry: StreamEntry) -> None:
+        """Load the producers that a stream knows, which a look-up leaves in the catalog."""
+        entry.stream.producers = self._catalog.producers(entry.stream.id)
 
     def _listed_parts(self, stream_id: int) -> set[int]:
         row = self._catalog.by_id(stream_id)
@@ -154,6 +173,8 @@ class StreamCache:
         for row, stream in reversed(rows):
             entry = StreamEntry(stream, entry, StreamContent(self._files, stream, row.flushed, row.appends))
             entry.publish()
+            if stream.producers is not None:  # of a former version, which had no rows for them
+                self.changed_producers[stream.id] = set(stream.producers)
             if stream.staged is not None:
                 for part in stream.staged.parts.values():
                     name = part_name((stream.id, part.number))
@@ -177,6 +198,7 @@ class StreamCache:
                 if entry.logged_deadline_ms == (entry.stream.deadline_ms or 0):
                     del self.by_id[entry.stream.id]
                     del self.by_name[entry.stream.name]
+                    self.changed_producers.pop(entry.stream.id, None)
                 else:  # a renewal that was too small for a record must reach the catalog first
                     record_deadline(entry)
         del self._round[-_EVICTION_STEP:]

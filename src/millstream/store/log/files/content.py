@@ -11,6 +11,7 @@ What forks share stays (`protocol.retention`). While there are forks, content af
 removed, but the index stays: it is searched from where the shared range begins.
 """
 
+import contextlib
 import sys
 from array import array
 from bisect import bisect_right
@@ -117,6 +118,18 @@ def write_unflushed(disk: Disk, unflushed: list[Unflushed]) -> None:
                 _write(disk, name, [], 0, sync=True)
     for folder in folders:
         disk.sync_folder(folder)
+
+
+def take_back(disk: Disk, unflushed: list[Unflushed]) -> None:
+    """Free what an attempt to write tails has taken, after it found no room for all of them."""
+    for part in unflushed:
+        for name, _, position in part.writes():
+            with contextlib.suppress(FileNotFoundError):
+                file = disk.open(name)
+                try:
+                    file.truncate(min(position, file.size()))
+                finally:
+                    file.close()
 
 
 def _write(disk: Disk, name: str, pieces: Sequence[Piece], position: int, *, sync: bool) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 from typing import Protocol
 
 from millstream.store.base import StoreError
-from millstream.store.log.disk import RealDisk, sync_path
+from millstream.store.log.disk import FILE_MODE, FOLDER_MODE, RealDisk, sync_path
 
 _PIECE_BYTES = 2**20
 _TARS = {".tar": "w", ".gz": "w:gz", ".tgz": "w:gz"}
@@ -81,7 +81,7 @@ def new_archive(path: Path) -> Iterator[Archive]:
         if mode is None:
             yield FolderArchive(partial)
             return
-        with partial.open("xb") as file:
+        with partial.open("wb") as file:
             with tarfile.open(fileobj=file, mode=mode, format=tarfile.GNU_FORMAT) as tar:  # type: ignore[call-overload]  # it knows no computed mode
                 yield TarArchive(tar)
             file.flush()
@@ -129,7 +129,9 @@ def _appearing(path: Path, *, is_folder: bool) -> Iterator[Path]:
     try:
         partial.parent.mkdir(parents=True, exist_ok=True)
         if is_folder:
-            partial.mkdir()
+            partial.mkdir(FOLDER_MODE)
+        else:
+            partial.touch(FILE_MODE)
         yield partial
         if is_folder:
             _sync(partial)

@@ -33,15 +33,25 @@ import msgspec
 from millstream.store.base import StoreError
 from millstream.store.log.catalog import Catalog
 from millstream.store.log.checkpoint import APPLIED_LSN
-from millstream.store.log.disk import RealDisk
+from millstream.store.log.disk import FOLDER_MODE, RealDisk
 from millstream.store.log.guard import LINKS, NAME, Guard, remove_unused_links
 from millstream.store.log.opening import CATALOG, LOCK, CannotOpenError, explained
+from millstream.store.log.reserve import NAME as RESERVE
 from millstream.store.log.tools.archives import Archive, extracted
 from millstream.store.log.tools.check import Report, verify
 from millstream.store.log.wal import segments
 from millstream.store.log.wal.segments import DamagedError, Segment
 
-_NOT_LINKED = (LINKS, LOCK, NAME, segments.FOLDER, CATALOG, f"{CATALOG}-wal", f"{CATALOG}-shm")
+_NOT_LINKED = (
+    LINKS,
+    LOCK,
+    NAME,
+    RESERVE,
+    segments.FOLDER,
+    CATALOG,
+    f"{CATALOG}-wal",
+    f"{CATALOG}-shm",
+)
 _TRIES = 50
 _RETRY_S = 0.02
 
@@ -141,7 +151,7 @@ def _links_folder(folder: Path, guard: Guard) -> Iterator[Path]:
     guard.wait()
     if not remove_unused_links(links):
         raise StoreError(f"{folder}: another backup of it is running.")
-    links.mkdir()
+    links.mkdir(FOLDER_MODE)
     descriptor = os.open(links, os.O_RDONLY | os.O_CLOEXEC)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)

@@ -65,6 +65,7 @@ class AppendMeta(msgspec.Struct, array_like=True, gc=False):
     closes: bool = False
     stamp: Stamp | None = None
     seq: bytes | None = None
+    forgets: tuple[bytes, ...] = ()
 
 
 class EndMeta(msgspec.Struct, array_like=True):

@@ -49,8 +49,6 @@ FOLDER = "wal"
 _SPARE = f"{FOLDER}/spare.tmp"
 _SUFFIX = ".wal"
 _FILL_BYTES = 2**20
-_RESERVE_BYTES = 2**20
-"""How much must fit before a full disk counts as having room again."""
 
 
 class DamagedError(StoreError):
@@ -166,18 +164,6 @@ class Log:
         if self._file is None:  # it was a new segment that failed
             self._file = self._disk.open(self._segments[-1].name)
         self._file.truncate(self._position)
-        self._file.sync()
-
-    def reserve(self) -> None:
-        """Make sure that there is room for a while, or fail as a write would."""
-        if self._position >= self._segment_bytes:
-            self._begin_segment()
-        assert self._file is not None  # there is one now
-        try:
-            self._file.write([bytes(min(_RESERVE_BYTES, self._segment_bytes))], self._position)
-        except OSError:
-            self.cut()
-            raise
         self._file.sync()
 
     def release(self, applied_lsn: int) -> None:

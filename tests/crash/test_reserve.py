@@ -1,0 +1,135 @@
+"""A full disk can be freed from inside: deletions, expiry and retention have room of their own."""
+
+import errno
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from crash.folders import NOW_MS, OCTETS, opened
+from crash.power import make_image, mounted, why_not
+from crash.processes import Client, port_of, serving
+from crash.test_backlog import tick
+from millstream.protocol.expiry import Lifetime
+from millstream.protocol.parts import Drop
+from millstream.protocol.requests import AppendRequest
+from millstream.protocol.streams import Append, Delete, NoSpace, NotFound
+from millstream.store.log.disk import RealDisk, RealFile
+from millstream.store.log.reserve import NAME
+
+RESERVE = 2**20
+
+
+class FullDisk:
+    """A disk whose only room is that of the reserve, once it is released."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.is_full = False
+        self._reserve = folder / NAME
+        real = RealFile.write
+
+        def write(file: RealFile, pieces: Sequence[bytes], position: int) -> None:
+            if self.is_full and self._reserve.stat().st_size:
+                raise OSError(errno.ENOSPC, "No space left on device")
+            real(file, pieces, position)
+
+        def free_bytes(_disk: RealDisk) -> int:
+            return 0 if self.is_full else 2**40
+
+        monkeypatch.setattr(RealFile, "write", write)
+        monkeypatch.setattr(RealDisk, "free_bytes", free_bytes)
+
+
+def test_what_removes_something_is_accepted_on_a_full_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = FullDisk(tmp_path, monkeypatch)
+    with opened(tmp_path, reserve_bytes=RESERVE) as data:
+        assert (tmp_path / NAME).stat().st_size == RESERVE
+        for name in ("/a", "/b"):
+            data.create(name, body=b"x" * 1000)
+        data.create("/short", lifetime=Lifetime(ttl_s=60))
+        data.stage("/a", "part", b"y")
+        data.checkpoint()
+        files = len(list(tmp_path.glob("streams/*/*.bin")))
+        disk.is_full = True
+        assert data.append("/a", b"more") == NoSpace()
+        assert data.append("/a", b"more") == NoSpace()
+        assert data.create("/c") == NoSpace()
+        assert isinstance(data.delete("/b"), Delete)
+        assert isinstance(data.drop_part("/a", "part"), Drop)
+        tick(data, NOW_MS + 61_000)  # what has expired goes as well, and their files with the checkpoint
+        tick(data, NOW_MS + 70_000)
+        assert data.store.head("/short", NOW_MS) == NotFound("/short")
+        assert len(list(tmp_path.glob("streams/*/*.bin"))) == files - 1
+        assert data.append("/a", b"more") == NoSpace(), "there is no room for anything else"
+        disk.is_full = False
+        tick(data, NOW_MS + 80_000)
+        assert isinstance(data.append("/a", b"more"), Append)
+        assert (tmp_path / NAME).stat().st_size == RESERVE
+        data.abandon()
+    with opened(tmp_path, reserve_bytes=RESERVE) as data:
+        assert data.state().keys() == {"/a"}
+        assert data.state()["/a"][0] == b"x" * 1000 + b"more"  # type: ignore[index]
+
+
+def test_a_reserve_follows_its_setting(tmp_path: Path) -> None:
+    for size in (RESERVE, RESERVE // 2, RESERVE * 2):
+        with opened(tmp_path, reserve_bytes=size):
+            assert (tmp_path / NAME).stat().st_size == size
+    with opened(tmp_path, reserve_bytes=0):
+        assert not (tmp_path / NAME).exists()
+
+
+def test_a_reserve_that_is_used_up_comes_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = RealFile.write
+    is_full = False
+
+    def write(file: RealFile, pieces: Sequence[bytes], position: int) -> None:
+        if is_full:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        real(file, pieces, position)
+
+    monkeypatch.setattr(RealFile, "write", write)
+    with opened(tmp_path, reserve_bytes=RESERVE) as data:
+        data.create("/a", body=b"x")
+        is_full = True
+        assert data.append("/a", b"y") == NoSpace()
+        assert data.delete("/a") == NoSpace(), "not even the reserve was enough"
+        assert data.delete("/a") == NoSpace()
+        is_full = False
+        tick(data, NOW_MS + 2_000)
+        request = AppendRequest(b"y", OCTETS, False, None, None)
+        assert isinstance(data.wait(data.store.append("/a", request, NOW_MS)), Append)
+        assert isinstance(data.delete("/a"), Delete)
+
+
+@pytest.mark.skipif(why_not("ext4") is not None, reason=why_not("ext4") or "")
+def test_a_full_file_system_is_freed_by_deletions(tmp_path: Path) -> None:
+    image = tmp_path / "small.img"
+    make_image(image, "ext4", "24M")
+    with mounted(image, "loop") as folder:
+        with serving(folder / "data", options=["--disk-reserve-bytes", "1000000"]) as server:
+            client = Client(port_of(server))
+            count, status = 0, 201
+            while status == 201:
+                count += 1
+                status = client.request("PUT", f"/{count}", b"x" * 200_000)[0]  # type: ignore[index]
+            assert status == 507
+            deleted = [client.request("DELETE", f"/{number}")[0] for number in range(1, count // 2)]  # type: ignore[index]
+            assert set(deleted) == {204}, deleted
+            give_up_s = time.monotonic() + 30
+            while client.request("PUT", "/again", b"x" * 200_000)[0] == 507:  # type: ignore[index]
+                assert time.monotonic() < give_up_s, server.output()
+                time.sleep(0.2)
+            assert client.read_all(f"/{count - 1}") == (200, b"x" * 200_000, False)
+            client.close()
+            assert server.stop() == 0, server.output()
+        with serving(folder / "data") as server:
+            client = Client(port_of(server))
+            assert client.read_all(f"/{count - 1}") == (200, b"x" * 200_000, False)
+            assert client.read_all("/again") == (200, b"x" * 200_000, False)
+            assert client.request("GET", "/1")[0] == 404  # type: ignore[index]
+            client.close()
+    image.unlink()

@@ -39,6 +39,8 @@ class Auth:
         self._readers = readers if readers is not None and readers.are_enabled else None
         self.is_open = not keyring and self._readers is None
         """Whether requests need no token."""
+        self.reads_are_open = self.is_open or (self._readers is not None and self._readers.admit_everybody)
+        """Whether reads need no credentials."""
         self._keyring = keyring
         self._verified: OrderedDict[bytes, Grant] = OrderedDict()
 
@@ -108,7 +110,9 @@ def open_auth(settings: Settings) -> Auth:
     """Load the keys that the settings name."""
     keys: list[Key] = []
     if settings.auth_secret:
-        keys.append(secret_key(settings.auth_secret))
+        keys.append(secret_key(settings.auth_secret, "auth_secret"))
+    if settings.auth_secret_old:
+        keys.append(secret_key(settings.auth_secret_old, "auth_secret_old"))
     if settings.auth_key:
         keys.append(pem_key(Path(settings.auth_key)))
     if settings.auth_jwks:
@@ -124,6 +128,16 @@ def check_exposure(settings: Settings, auth: Auth) -> None:
         raise SettingsError(
             f"--host {settings.host}: without tokens, millstream serves this machine only. Give "
             "--auth-secret, --auth-key or --auth-jwks, or --insecure if everybody may do everything."
+        )
+
+
+def check_not_opened(before: Auth, after: Auth) -> None:
+    """Refuse to drop access control from a running server: a cut-off file looks the same as that wish."""
+    if after.is_open and not before.is_open:
+        raise SettingsError("no secret or key is left: to serve without tokens, restart the server.")
+    if after.reads_are_open and not before.reads_are_open:
+        raise SettingsError(
+            "public_streams and skip_auth would let everybody read: for that, restart the server."
         )
 
 

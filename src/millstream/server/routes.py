@@ -154,13 +154,12 @@ class Routes:
 
     def _guarded(self, route: Route, name: str, request: Request) -> Answer:
         """Answer who may ask this, and not too often."""
-        now_s = self._clock_ms() / 1000
-        rates = self._limits.by_address(request.client, now_s)
+        rates = self._limits.by_address(request.client)
         if rates.refusal is None and request.method in _ACTIONS and not self.auth.is_open:
-            refusal = self.auth.authorize(request, _ACTIONS[request.method], name, now_s)
+            refusal = self.auth.authorize(request, _ACTIONS[request.method], name, self._clock_ms() / 1000)
             if refusal is not None:
                 return rates.written_on(refusal)
-            rates = rates.and_then(self._limits.by_token(request.token, now_s))
+            rates = rates.and_then(self._limits.by_token(request.token))
         if rates.refusal is not None:
             return rates.written_on(rates.refusal)
         answer = route(name, request)
@@ -360,7 +359,7 @@ class Routes:
         if request.method not in (b"GET", b"HEAD"):
             return problems.method_not_allowed(b"GET, HEAD, OPTIONS")
         if self._limits.are_on and paths[0] in _COUNTED_CONTROLS:
-            rates = self._limits.by_address(request.client, self._clock_ms() / 1000)
+            rates = self._limits.by_address(request.client)
             return when(rates.refusal or route(request), rates.written_on)
         return route(request)
 

@@ -145,6 +145,9 @@ def forbidden(action: str) -> Reply:
     return problem(403, "FORBIDDEN", f"The token does not allow to {action} this stream.")
 
 
+LISTING_FORBIDDEN: Final = problem(403, "FORBIDDEN", "The token does not allow to read any stream.")
+
+
 def is_forbidden(reply: Reply) -> bool:
     """Tell whether a reply refuses a valid token."""
     return reply.status == 403

@@ -46,6 +46,7 @@ from millstream.server.access.limits import Limits
 from millstream.server.anycable.reads import Reads as AnyCableReads
 from millstream.server.compression import MIN_BYTES
 from millstream.server.control import Control
+from millstream.server.listing import CursorSeal, Listing
 from millstream.server.live.feeds import EventFeed
 from millstream.server.live.long_polls import LongPoll
 from millstream.server.live.readers import Caller, LiveReaders
@@ -91,6 +92,7 @@ class Routes:
         self.metrics.watch("millstream_readers", "Live readers now.", self._readers, label="mode")
         self.metrics.include(EngineMetrics(store))
         self._clock_ms = clock_ms
+        self._listing = Listing(store, CursorSeal(), clock_ms)
         self.admission = Admission(store, settings)
         self._anycable_reads = AnyCableReads(self.live, self.metrics, self._coded)
         self.place = lru_cache(_KEPT_PLACES)(self._find_place)
@@ -111,7 +113,7 @@ class Routes:
         self.auth = auth
         self._max_name_bytes = settings.max_name_bytes
         self.cors = cors.Cors(settings.cors_origin)
-        self.controls = Control(self.store, self.live, auth, self.metrics, self._clock_ms)
+        self.controls = Control(self.store, self.live, auth, self._listing, self.metrics, self._clock_ms)
         self._parts = PartRoutes(self.store, settings, self.metrics, self._body, self._clock_ms)
         self._limits = Limits(settings)
         self.is_guarded = self._limits.are_on or not auth.is_open

@@ -56,6 +56,7 @@ from millstream.server.part_routes import PartRoutes
 from millstream.server.request import Answer, Request
 from millstream.server.settings import Settings
 from millstream.server.telemetry.engine_metrics import EngineMetrics
+from millstream.server.telemetry.latencies import CONTROL, LIVE
 from millstream.server.telemetry.metrics import Labelled, Metrics
 from millstream.store.base import Appended, Created, Head, Read, Store
 from millstream.store.pending import Eventually, Pending, when
@@ -90,6 +91,7 @@ class Routes:
             "ds_sse_clients_num", "Event streams that are open now.", lambda: len(self.live.feeds)
         )
         self.metrics.watch("millstream_readers", "Live readers now.", self._readers, label="mode")
+        self.metrics.watch("millstream_streams", "Streams, also those kept for forks.", store.count_streams)
         self.metrics.include(EngineMetrics(store))
         self._clock_ms = clock_ms
         self._listing = Listing(store, CursorSeal(), clock_ms)
@@ -132,6 +134,7 @@ class Routes:
         try:
             name, elsewhere = self.place(request.path, request.mount)
             if elsewhere is not None:
+                request.route = CONTROL
                 return elsewhere(name, request)
             route = self._methods.get(request.method)
             if route is None:
@@ -281,6 +284,7 @@ class Routes:
         sse = read.live is LiveMode.SSE
         self.metrics.feeds += sse
         self.metrics.polls += not sse
+        request.route = LIVE
         now_ms = self._clock_ms()
         found = self.store.read(name, read, self.live.piece_bytes, now_ms, peek=sse)
         caller = Caller(request.grant.lasts_s(now_ms / 1000), request.cache_control)
@@ -342,6 +346,7 @@ class Routes:
             return cors.preflight()
         if request.method not in (b"GET", b"HEAD"):
             return problems.method_not_allowed(b"GET, HEAD, OPTIONS")
+        request.route = b""
         if name == "/" or is_reserved(name, STREAM_ROOTS):
             return reply_to(NotFound(name))
         answer = self._guarded(self._anycable_reads.answer, name, request)

@@ -69,6 +69,7 @@ class Table(Store):
             if entry.staged:
                 self._schedule.watch_parts(entry)
         self.quotas.recount(self._streams.existing)
+        self._stream_count = self._streams.count()
 
     # -- Changes ---------------------------------------------------------------------------------
 
@@ -89,6 +90,7 @@ class Table(Store):
             source.stream.fork_count += 1
             forks.share(source.stream, stream.base)
         self.quotas.add(name)
+        self._stream_count += 1
         self._schedule.watch(entry)
         return self._journal.create(entry, plan)
 
@@ -231,6 +233,10 @@ class Table(Store):
                 found.append(entry.as_visible())
         return Page(found, None)
 
+    def count_streams(self) -> int:
+        """Count all streams, also those that are deleted and kept for their forks."""
+        return self._stream_count
+
     # -- Now and then ----------------------------------------------------------------------------
 
     def expire(self, now_ms: int) -> None:
@@ -348,6 +354,7 @@ class Table(Store):
         removed, source = _release_sources(entry)
         for gone in removed:
             self.quotas.remove(gone.stream.name)
+        self._stream_count -= len(removed)
         return self._journal.end(entry, Ending(plan, removed, source))
 
     def _expire_parts(self, entry: StreamEntry, now_ms: int) -> None:

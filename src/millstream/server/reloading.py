@@ -29,6 +29,7 @@ _OTHERS = (
     "idle_timeout_s",
     "drain_timeout_s",
     "cors_origin",
+    "allowed_hosts",
     "compress",
     "trust_forwarded",
     "insecure",

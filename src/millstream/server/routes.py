@@ -43,6 +43,7 @@ from millstream.server.access.admission import Admission
 from millstream.server.access.auth import Auth, keep_private, refuse
 from millstream.server.access.grants import Action
 from millstream.server.access.limits import Limits
+from millstream.server.access.origins import Origins
 from millstream.server.anycable.reads import Reads as AnyCableReads
 from millstream.server.compression import MIN_BYTES
 from millstream.server.control import Control
@@ -115,6 +116,8 @@ class Routes:
         self.auth = auth
         self._max_name_bytes = settings.max_name_bytes
         self.cors = cors.Cors(settings.cors_origin)
+        self._origins = Origins(settings, is_open=auth.is_open)
+        self._checks_host, self._accepted_hosts = self._origins.checks_host, self._origins.accepted_hosts
         self.controls = Control(self.store, self.live, auth, self._listing, self.metrics, self._clock_ms)
         self._parts = PartRoutes(self.store, settings, self.metrics, self._body, self._clock_ms)
         self._limits = Limits(settings)
@@ -132,6 +135,10 @@ class Routes:
     def handle(self, request: Request) -> Answer:
         """Answer a request; whatever goes wrong becomes a reply."""
         try:
+            if self._checks_host and request.headers.get(b"host") not in self._accepted_hosts:
+                refusal = self._origins.refuse_host(request)
+                if refusal is not None:
+                    return refusal
             name, elsewhere = self.place(request.path, request.mount)
             if elsewhere is not None:
                 request.route = CONTROL
@@ -176,6 +183,9 @@ class Routes:
 
     def _append(self, name: str, request: Request) -> Answer:
         refusal = self.admission.refusal()
+        fields = request.headers
+        if refusal is None and (b"origin" in fields or b"sec-fetch-site" in fields):
+            refusal = self._origins.refuse_write(request)
         if refusal is not None:
             return refusal
         try:
@@ -185,8 +195,8 @@ class Routes:
                     return found
             else:
                 found = None
-            body = self._body(request) if b"content-encoding" in request.headers else request.body
-            append = found or parse_append(request.headers, body)
+            body = self._body(request) if b"content-encoding" in fields else request.body
+            append = found or parse_append(fields, body)
         except RequestError as error:
             return self._refuse_append(name, error)
         decision = self.store.append(name, append, self._clock_ms())
@@ -208,8 +218,9 @@ class Routes:
 
     def _create(self, name: str, request: Request) -> Answer:
         check_length(name, self._max_name_bytes)
-        if (overload := self.admission.refusal()) is not None:
-            return overload
+        refusal = self.admission.refusal() or self._origins.refuse_write(request)
+        if refusal is not None:
+            return refusal
         create = parse_create(request.headers, self._body(request))
         if create.forked_from is not None:
             source = self._unmounted(create.forked_from, request.mount)
@@ -332,6 +343,8 @@ class Routes:
         return when(when(found, shorten), reply)
 
     def _delete(self, name: str, request: Request) -> Answer:
+        if (refusal := self._origins.refuse_write(request)) is not None:
+            return refusal
         dropped = self._parts.delete(name, request) if request.query else None
         if dropped is not None:
             return dropped

@@ -136,7 +136,13 @@ class Settings:
     idle_timeout_s: float = _setting(75.0, "How long an idle connection is kept open.", minimum=0.1)
     drain_timeout_s: float = _setting(10.0, "How long a stopping server waits for open requests.", minimum=0)
     cors_origin: tuple[str, ...] = _setting(
-        ("*",), "Origin that browsers may call from; repeatable; * allows any."
+        ("*",),
+        "Origin that browsers may call from; repeatable; * allows any, but without tokens only to read.",
+    )
+    allowed_hosts: tuple[str, ...] = _setting(
+        (),
+        "Names, besides localhost, that requests to a server without tokens may have in Host; repeatable; "
+        "* allows any.",
     )
     compress: bool = _setting(True, "Compress responses of 1 KiB and more for clients that accept it.")
     trust_forwarded: bool = _setting(

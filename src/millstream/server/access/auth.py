@@ -1,7 +1,8 @@
 """Authorization: may this request do this to that stream?
 
-A server without keys is open to everybody; `check_exposure` allows that on loopback only. With keys,
-every request carries a token as `Authorization: Bearer`, and each route requires a permission:
+A server without keys is open to everybody; `check_exposure` allows that on loopback only, and `origins`
+keeps web pages out. With keys, every request carries a token as `Authorization: Bearer`, and each route
+requires a permission:
 
         GET, HEAD          read      of the stream
         PUT                write     of the stream, and read of the source that it forks
@@ -12,7 +13,6 @@ GET and HEAD of a stream may carry AnyCable's credentials instead, see `anycable
 OPTIONS requires nothing: browsers send it without credentials.
 """
 
-import ipaddress
 import logging
 from collections import OrderedDict
 from pathlib import Path
@@ -20,6 +20,7 @@ from pathlib import Path
 from millstream.protocol import caching, problems
 from millstream.protocol.http import Reply
 from millstream.server.access.grants import Action, Grant
+from millstream.server.access.origins import is_loopback
 from millstream.server.access.tokens import Key, Keyring, jwks_keys, pem_key, secret_key
 from millstream.server.anycable.authorization import Readers
 from millstream.server.live.feeds import EventFeed
@@ -124,7 +125,7 @@ def open_auth(settings: Settings) -> Auth:
 
 def check_exposure(settings: Settings, auth: Auth) -> None:
     """Refuse to serve other machines without tokens, unless `--insecure` says so."""
-    if auth.is_open and not settings.insecure and not _is_loopback(settings.host):
+    if auth.is_open and not settings.insecure and not is_loopback(settings.host):
         raise SettingsError(
             f"--host {settings.host}: without tokens, millstream serves this machine only. Give "
             "--auth-secret, --auth-key or --auth-jwks, or --insecure if everybody may do everything."
@@ -139,10 +140,3 @@ def check_not_opened(before: Auth, after: Auth) -> None:
         raise SettingsError(
             "public_streams and skip_auth would let everybody read: for that, restart the server."
         )
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

@@ -33,6 +33,7 @@ PORT_TRIES = 1000
 PATIENT_MS = (
     20_000  # for a long-poll that something ends: however slow the machine, it does not end by itself
 )
+RAW_HOST = "h"  # what requests that tests write byte by byte have in Host
 HASTY_MS = 500  # for tests that wait until one ends by itself
 
 _OWN_PORTS = (12_000, 32_000)  # Linux gives ports from 32,768 on, macOS from 49,152
@@ -196,7 +197,8 @@ def started(
 def millstream(*arguments: str, long_poll_ms: int = PATIENT_MS) -> Iterator[Server]:
     """`millstream serve` in memory on a free port; extra arguments win over these defaults."""
     command = [sys.executable, "-m", "millstream", "serve", "--host", "127.0.0.1", "--port", "0"]
-    command += ["--store", "memory", "--long-poll-timeout-ms", str(long_poll_ms), *arguments]
+    command += ["--store", "memory", "--long-poll-timeout-ms", str(long_poll_ms)]
+    command += ["--allowed-hosts", RAW_HOST, *arguments]
     with started(command, announced) as server:
         yield server
         if server.stop() != 0:

@@ -77,7 +77,7 @@ def strangers_may_close_again(ask: Ask, send: Send) -> Reply:
 
 @mutant("A6")
 def zombies_are_told_closed(ask: Ask, send: Send) -> Reply:
-    """A stale epoch's close of a closed stream is 409 instead of 403."""
+    """A stale epoch's close of an open stream is 409 instead of 403."""
     reply = send(ask)
     if ask.closes and not ask.body and reply.status == 403:
         reply.status = 409

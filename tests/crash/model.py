@@ -310,11 +310,7 @@ def decide_append(
     if entry.closed:
         if stamp is not None and stamp == entry.closed_by:
             return "Duplicate"
-        if data or not closes:
-            return "Closed"
-        if stamp is None:
-            return "AlreadyClosed"
-        return "Fenced" if last is not None and stamp[1] < last[1] else "Closed"
+        return "AlreadyClosed" if closes and not data and stamp is None else "Closed"
     if stamp is not None:
         refusal = _judge(last, stamp)
         if refusal is not None:

@@ -18,7 +18,20 @@ from running import announced, durable_millstream, free_port, started
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
-_WORDS = {"sum", "rate", "by", "max", "min", "histogram_quantile", "le", "instance", "mode", "job"}
+_WORDS = {
+    "sum",
+    "rate",
+    "by",
+    "max",
+    "min",
+    "histogram_quantile",
+    "le",
+    "instance",
+    "mode",
+    "job",
+    "route",
+    "version",
+}
 
 
 def test_the_dashboard_asks_for_metrics_that_a_server_has_and_for_all_of_ours() -> None:

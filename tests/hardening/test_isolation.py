@@ -1,6 +1,9 @@
 """A token for one stream never reads another: by no method, no mode, no spelling, no way around."""
 
+import json
 from collections.abc import Iterator
+from typing import Any
+from urllib.parse import quote
 
 import jwt
 import pytest
@@ -111,6 +114,66 @@ def test_no_listing_of_another_stream(server: Server, scope: str) -> None:
             assert b'"path":"/b"' not in answer.body
             assert b'"path":"//a"' not in answer.body
         assert b'"/b' not in wire.ask("GET", "/__ds/streams?limit=1", **token).body, "nor in the cursor"
+
+
+@pytest.mark.parametrize("scope", ["", "write", "write:/b", "reading", "read:"])
+def test_who_may_read_nothing_may_not_list(server: Server, scope: str) -> None:
+    token = {"Authorization": f"Bearer {encode({'scope': scope}, SECRET)}"}
+    with Wire(server.url) as wire:
+        for query in ("", "?prefix=/b", "?limit=1", "?limit=nonsense", "?cursor=~x"):
+            assert wire.ask("GET", f"/__ds/streams{query}", **token).status == 403
+
+
+def pages(wire: Wire, limit: int, **token: str) -> Iterator[dict[str, Any]]:
+    cursor, count = "", 0
+    while cursor is not None:
+        target = f"/__ds/streams?prefix=/long/&limit={limit}&cursor={quote(cursor, safe='')}"
+        answer = wire.ask("GET", target, **token)
+        assert answer.status == 200
+        page = json.loads(answer.body)
+        yield page
+        cursor, count = page["cursor"], count + 1
+        assert count < 1000, "the listing does not end"
+
+
+def test_a_listing_across_a_long_unreadable_stretch_names_nothing_of_it() -> None:
+    """Not in a cursor either, whatever the page's size; and nothing readable is left out or doubled."""
+    mine = {"Authorization": f"Bearer {encode({'scope': 'read:/long/*/mine'}, SECRET)}"}
+    with millstream("--auth-secret", SECRET) as server, Wire(server.url) as wire:
+        expected = []
+        for number in range(2500):
+            name = f"/long/{number:04}/{'mine' if number in (0, 1, 1200, 2400) else 'hidden'}"
+            assert wire.ask("PUT", name, **ADMIN).status == 201
+            expected += [name] if name.endswith("mine") else []
+        for limit in (1, 2, 100, 1000):
+            found, cursors = [], []
+            for page in pages(wire, limit, **mine):
+                assert len(page["streams"]) <= limit
+                found += [stream["path"] for stream in page["streams"]]
+                cursors.append(page["cursor"] or "")
+            assert found == expected
+            assert not [cursor for cursor in cursors if "hidden" in cursor]
+            sealed = {len(cursor) for cursor in cursors if cursor.startswith("~")}
+            assert len(sealed) <= 1, "its length does not tell that of the name"
+            assert len(cursors) < 12, "a page looks at more than it shows"
+        everything = [stream["path"] for page in pages(wire, 999, **ADMIN) for stream in page["streams"]]
+        assert len(everything) == 2500
+
+
+def test_a_sealed_cursor_cannot_be_made_or_changed(server: Server) -> None:
+    with Wire(server.url) as wire:
+        for cursor in ("~", "~/b", "~" + "A" * 1408, "~" + "A" * 10_000, "~%ff", "~===", "~\u00e4"):
+            answer = wire.ask("GET", f"/__ds/streams?cursor={quoted(cursor)}", **ADMIN)
+            assert answer.status == 400, cursor
+
+
+def test_a_fork_does_not_name_a_source_that_may_not_be_read(server: Server) -> None:
+    lent = {"Authorization": f"Bearer {encode({'scope': 'read:/lent/**'}, SECRET)}"}
+    with Wire(server.url) as wire:
+        assert wire.ask("PUT", "/lent/fork", **ADMIN, Stream_Forked_From="/b").status == 201
+        for token, source in [(lent, None), (ADMIN, "/b")]:
+            [listed] = json.loads(wire.ask("GET", "/__ds/streams?prefix=/lent/", **token).body)["streams"]
+            assert (listed["path"], listed["forkedFrom"]) == ("/lent/fork", source)
 
 
 def test_no_answer_that_was_kept_for_another(server: Server) -> None:

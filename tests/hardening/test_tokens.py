@@ -121,6 +121,30 @@ def test_a_bearer_that_nothing_proves_does_nothing(server: Server, public_pem: P
             assert_refused(answer, forged)
 
 
+@pytest.mark.parametrize(
+    "claims",
+    [
+        {"scope": 1},
+        {"scope": None},
+        {"scope": {"read": 1}},
+        {"scope": [1]},
+        {"scope": [None, "read"]},
+        {"scope": [["read"]]},
+        {"scope": [{"read": "/a"}]},
+        {"scope": "admin", "exp": 10**400},
+        {"scope": "admin", "exp": True},
+    ],
+    ids=str,
+)
+def test_a_signed_token_with_claims_of_another_type_is_refused(
+    server: Server, claims: dict[str, object]
+) -> None:
+    made = forge(SECRET.encode(), {"alg": "HS256", "typ": "JWT"}, claims)
+    with Wire(server.url) as wire:
+        for target in ("/a", "/a?offset=now&live=sse", "/__ds/streams", "/__ds/metrics"):
+            assert_refused(wire.ask("GET", target, **bearer(made)), made)
+
+
 @pytest.mark.parametrize("how", ["header", "parameter"])
 @pytest.mark.parametrize("which", NAMES)
 def test_a_jid_that_nothing_proves_reads_nothing(

@@ -83,11 +83,7 @@ class Model:
         if stream.closed:
             if stamp is not None and stamp == stream.closed_by:
                 return "Duplicate"
-            if data or not closes:
-                return "Closed"
-            if stamp is None:
-                return "AlreadyClosed"
-            return "Fenced" if last is not None and stamp.epoch < last.epoch else "Closed"
+            return "AlreadyClosed" if closes and not data and stamp is None else "Closed"
         if stamp is None:
             return "Append"
         if last is None:

@@ -72,7 +72,9 @@ class Served:
 async def serving(**settings: Any) -> AsyncIterator[Served]:
     """Serve from memory on a free port."""
     async with (
-        running_routes(Settings(store="memory", port=0, **settings), memory_store()) as routes,
+        running_routes(
+            Settings(store="memory", port=0, allowed_hosts=("h",), **settings), memory_store()
+        ) as routes,
         serving_routes(routes) as served,
     ):
         yield served

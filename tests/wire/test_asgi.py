@@ -220,9 +220,9 @@ def test_a_client_that_leaves_frees_its_place(serve: Callable[[MillstreamApp], A
         routes = await app.open()
         async with serve(app) as port:
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
-            writer.write(b"PUT /s HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n\r\n")
+            writer.write(b"PUT /s HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n")
             await reader.readuntil(b"\r\n\r\n")
-            writer.write(b"GET /s?offset=-1&live=%b HTTP/1.1\r\nHost: h\r\n\r\n" % live.encode())
+            writer.write(b"GET /s?offset=-1&live=%b HTTP/1.1\r\nHost: localhost\r\n\r\n" % live.encode())
             await until(lambda: bool(routes.live.polls or routes.live.feeds))
             writer.close()
             await writer.wait_closed()

@@ -70,7 +70,7 @@ def test_one_address_cannot_take_all_connections() -> None:
     with millstream("--max-connections-per-address", "2") as server:
         place = urlsplit(server.url)
         address = (place.hostname, place.port)
-        request = b"GET /__ds/healthz HTTP/1.1\r\nHost: x\r\n\r\n"
+        request = b"GET /__ds/healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
         with socket.create_connection(address) as first, socket.create_connection(address) as second:
             for connection in (first, second):
                 connection.sendall(request)

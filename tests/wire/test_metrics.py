@@ -1,19 +1,23 @@
 """The numbers of a running server: on its own path and on the admin port, for the engine, too."""
 
 import asyncio
+import platform
 import signal
 import time
+from importlib.metadata import version
 from pathlib import Path
 
 import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from millstream.server.request import Request
 from millstream.server.telemetry.engine_metrics import SizeWatch
+from millstream.server.telemetry.latencies import Latencies
 from millstream.store.measures import Histogram, Sizes
 from millstream.store.memory import MemoryEngine
 from millstream.store.table import Table
-from running import durable_millstream, free_port, millstream
+from running import HASTY_MS, ServerFactory, durable_millstream, free_port, millstream, uvicorn_server
 from wire.inprocess import run, serving, until
 from wire.raw_connection import Wire, request
 
@@ -75,6 +79,86 @@ def test_live_readers_are_told_by_mode() -> None:
             found = numbers(f"{server.url}/__ds/metrics")
             assert found["millstream_readers", "sse"] == 1
             assert found["millstream_readers", "long-poll"] == 1
+
+
+def labelled(url: str) -> dict[tuple[str, ...], float]:
+    """Every sample, by its name and the values of its labels, in the order of the labels' names."""
+    text = httpx.get(url).raise_for_status().text
+    families = text_string_to_metric_families(text)
+    samples = [sample for family in families for sample in family.samples]
+    return {
+        (sample.name, *(value for _, value in sorted(sample.labels.items()))): sample.value
+        for sample in samples
+    }
+
+
+@pytest.mark.parametrize("start", [millstream, uvicorn_server], ids=["native", "asgi"])
+def test_the_time_of_requests_is_told_by_route_and_status(start: ServerFactory) -> None:
+    with start(long_poll_ms=HASTY_MS) as server, httpx.Client(base_url=server.url) as client:
+        client.put("/s", headers=TEXT)
+        for _ in range(3):
+            client.post("/s", content=b"x", headers=TEXT)
+        client.post("/missing", content=b"x", headers=TEXT)
+        client.get("/s?offset=now&live=long-poll")
+        client.get("/s?offset=-1")
+        client.request("PATCH", "/s")
+        client.get("/__ds/healthz")
+        found = labelled(f"{server.url}/__ds/metrics")
+        count, total = "millstream_request_seconds_count", "millstream_request_seconds_sum"
+        assert found[count, "create", "201"] == 1
+        assert found[count, "append", "204"] == 3
+        assert found[count, "append", "404"] == 1
+        assert found[count, "read", "200"] == 1
+        assert found[count, "live", "204"] == 1
+        assert found[count, "other", "405"] == 1
+        assert found[count, "control", "200"] == 1
+        assert found[total, "live", "204"] >= 0.9 * HASTY_MS / 1000  # timers may fire a little early
+        assert found["millstream_request_seconds_bucket", "0.2", "live", "204"] == 0
+        assert found["millstream_request_seconds_bucket", "+Inf", "live", "204"] == 1
+
+
+def test_requests_are_timed_one_by_one_when_few_and_sampled_when_many() -> None:
+    def counted(latencies: Latencies) -> float:
+        [family] = latencies.collect()
+        return max((sample.value for sample in family.samples), default=0)
+
+    latencies = Latencies()
+    asked = Request(b"GET", b"/s", b"", {}, b"")
+    for _ in range(50):
+        for _ in range(20):
+            timing = latencies.sample()
+            assert timing is not None, "so few are timed, each of them"
+            timing.end(asked, 200)
+        latencies.start_interval()
+    assert counted(latencies) == 1000
+    timed = 0
+    for _ in range(10_000):
+        timing = latencies.sample()
+        if timing is not None:
+            timing.end(asked, 200)
+            timed += 1
+    assert timed < 500
+    assert abs(counted(latencies) - 11_000) < 40
+
+
+def test_routes_and_statuses_are_few_whatever_methods_come() -> None:
+    latencies = Latencies()
+    for number in range(1000):
+        latencies.count(b"M%d" % number, 405, 0.0, 1)
+    [family] = latencies.collect()
+    assert {tuple(sample.labels.values())[:2] for sample in family.samples} == {("other", "405")}
+    assert max(sample.value for sample in family.samples) == 1000
+
+
+def test_streams_and_the_version_are_told() -> None:
+    with millstream() as server:
+        for name in ("a", "b", "c"):
+            httpx.put(f"{server.url}/{name}")
+        httpx.delete(f"{server.url}/b")
+        found = labelled(f"{server.url}/__ds/metrics")
+        assert found["millstream_streams",] == 2
+        [build] = [labels for labels in found if labels[0] == "millstream_build_info"]
+        assert set(build[1:]) == {version("millstream"), platform.python_version()}
 
 
 def test_a_reader_that_does_not_read_is_counted_when_it_is_given_up() -> None:

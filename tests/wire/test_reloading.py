@@ -77,6 +77,19 @@ def test_keys_change_and_connections_stay(tmp_path: Path) -> None:
             assert next(events).data == "hello"
 
 
+def test_a_secret_is_rotated_while_both_are_accepted(tmp_path: Path) -> None:
+    def statuses(server: Server) -> list[int]:
+        return [httpx.get(f"{server.url}/s", headers=bearer(secret)).status_code for secret in (OLD, NEW)]
+
+    with configured(tmp_path / "c.toml", f'auth_secret = "{OLD}"\n') as running:
+        assert httpx.put(f"{running.server.url}/s", headers=bearer(OLD)).status_code == 201
+        assert statuses(running.server) == [200, 401]
+        running.reload(f'auth_secret = "{NEW}"\nauth_secret_old = "{OLD}"\n', " reloaded ")
+        assert statuses(running.server) == [200, 200]
+        running.reload(f'auth_secret = "{NEW}"\n', " reloaded ")
+        assert statuses(running.server) == [401, 200]
+
+
 def test_limits_change(tmp_path: Path) -> None:
     with configured(tmp_path / "c.toml", "max_body_bytes = 100\n") as running:
         url = f"{running.server.url}/s"
@@ -113,6 +126,41 @@ def test_what_is_wrong_changes_nothing_and_is_one_line(tmp_path: Path, which: st
         assert running.server.output()[before:].splitlines() == [line]
         assert httpx.put(f"{running.server.url}/s", headers=bearer(OLD)).status_code == 201
         assert httpx.put(f"{running.server.url}/s").status_code == 401
+
+
+def test_a_file_cut_off_at_any_line_never_opens_the_server(tmp_path: Path) -> None:
+    """Also on loopback, where a start without tokens is allowed."""
+    lines = ["max_body_bytes = 100000\n", "rate_per_address = 1000\n", f'auth_secret = "{OLD}"\n']
+    with configured(tmp_path / "c.toml", "".join(lines)) as running:
+        for kept in range(len(lines)):
+            before = len(running.server.output())
+            line = running.reload("".join(lines[:kept]), "reload failed")
+            assert "no secret or key is left" in line
+            assert running.server.output()[before:].splitlines() == [line]
+            assert httpx.put(f"{running.server.url}/s").status_code == 401
+        assert httpx.put(f"{running.server.url}/s", headers=bearer(OLD)).status_code == 201
+
+
+OPENS_READS = {
+    "everybody may read": 'public_streams = true\nskip_auth = true\nauth_secret = "{secret}"\n',
+    "only AnyCable's settings are left": "public_streams = true\nskip_auth = true\n",
+}
+
+
+@pytest.mark.parametrize("which", OPENS_READS)
+def test_a_reload_does_not_open_reads_either(tmp_path: Path, which: str) -> None:
+    with configured(tmp_path / "c.toml", f'auth_secret = "{OLD}"\n') as running:
+        assert httpx.put(f"{running.server.url}/s", headers=bearer(OLD)).status_code == 201
+        line = running.reload(OPENS_READS[which].format(secret=OLD), "reload failed")
+        assert "would let everybody read" in line
+        assert httpx.get(f"{running.server.url}/s").status_code == 401
+
+
+def test_a_reload_may_close_an_open_server(tmp_path: Path) -> None:
+    with configured(tmp_path / "c.toml", "") as running:
+        assert httpx.put(f"{running.server.url}/s").status_code == 201
+        running.reload(f'auth_secret = "{OLD}"\n', " reloaded ")
+        assert httpx.get(f"{running.server.url}/s").status_code == 401
 
 
 def test_tokens_cannot_be_dropped_on_an_open_address(tmp_path: Path) -> None:

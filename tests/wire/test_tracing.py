@@ -35,7 +35,7 @@ def test_each_request_is_a_span_of_the_trace_that_it_came_with() -> None:
     tracing = Tracing(provider)
 
     async def main() -> None:
-        settings = Settings(store="memory", long_poll_timeout_ms=50)
+        settings = Settings(store="memory", long_poll_timeout_ms=50, allowed_hosts=("h",))
         routes = ObservedRoutes(memory_store(), settings, Auth(Keyring([])), clock_ms, [tracing])
         async with serving_routes(routes) as served:
             client = await served.connect()

@@ -8,15 +8,18 @@ PROTOCOL.md 5.1, 5.5; rules C3, F4, G8.
 
 import re
 from datetime import UTC, datetime, timedelta, timezone
+from typing import Final
 
 import msgspec
 
 from millstream.protocol.errors import MalformedError
-from millstream.protocol.headers import parse_canonical_integer
+from millstream.protocol.headers import MAX_SAFE_INTEGER, parse_canonical_integer
 
 _RFC_3339 = re.compile(
     rb"(\d{4})-(\d\d)-(\d\d)[Tt](\d\d):(\d\d):(\d\d)(?:\.(\d+))?(?:[Zz]|([+-])(\d\d):([0-5]\d))", re.ASCII
 )
+
+_MAX_TTL_DIGITS: Final = len(str(MAX_SAFE_INTEGER))
 
 
 class Lifetime(msgspec.Struct, frozen=True, gc=False):
@@ -53,10 +56,17 @@ def parse_lifetime(ttl: bytes | None, expires_at: bytes | None) -> Lifetime:
     if ttl is not None:
         if expires_at is not None:
             raise MalformedError("CONFLICTING_EXPIRY", "Give Stream-TTL or Stream-Expires-At, not both.")
-        return Lifetime(ttl_s=parse_canonical_integer(ttl, "Stream-TTL"))
+        return Lifetime(ttl_s=_parse_ttl(ttl))
     if expires_at is not None:
         return Lifetime(expires_at=expires_at, expires_ms=parse_timestamp_ms(expires_at))
     return FOREVER
+
+
+def _parse_ttl(text: bytes) -> int:
+    """Read a TTL; one of more than 2^53-1 seconds, which no stream will reach, counts as so many."""
+    if text.isdigit() and text[:1] != b"0" and len(text) >= _MAX_TTL_DIGITS:
+        return min(int(text), MAX_SAFE_INTEGER) if len(text) == _MAX_TTL_DIGITS else MAX_SAFE_INTEGER
+    return parse_canonical_integer(text, "Stream-TTL")
 
 
 def parse_timestamp_ms(text: bytes) -> int:

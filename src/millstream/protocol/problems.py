@@ -140,9 +140,26 @@ def missing_token(expected: str) -> Reply:
     return _unauthorized("MISSING_TOKEN", f"Send {expected}.")
 
 
+HOST_NOT_ALLOWED: Final = problem(
+    403,
+    "HOST_NOT_ALLOWED",
+    "A server without tokens is called by a name of its own machine, such as localhost, or by one that its "
+    "setting allowed_hosts has.",
+)
+ORIGIN_NOT_ALLOWED: Final = problem(
+    403,
+    "ORIGIN_NOT_ALLOWED",
+    "A web page of another origin may not write to a server without tokens, unless its setting cors_origin "
+    "names that origin.",
+)
+
+
 def forbidden(action: str) -> Reply:
     """Refuse what a valid token does not allow."""
     return problem(403, "FORBIDDEN", f"The token does not allow to {action} this stream.")
+
+
+LISTING_FORBIDDEN: Final = problem(403, "FORBIDDEN", "The token does not allow to read any stream.")
 
 
 def is_forbidden(reply: Reply) -> bool:

@@ -161,13 +161,17 @@ def _kept(stream: streams.Stream) -> list[Header]:
     return about
 
 
-def listing(found: Iterable[streams.Stream], next_after: str | None) -> Reply:
-    """Answer with a page of streams, and the name to go on after if there are more (rule X2)."""
-    page = {"streams": [_listed(stream) for stream in found], "cursor": next_after}
+def listing(found: Iterable[streams.Stream], cursor: str | None, may_read: Callable[[str], bool]) -> Reply:
+    """Answer with a page of streams, and where to continue if there are more (rule X2).
+
+    A fork's source is named only to a caller that may read it.
+    """
+    page = {"streams": [_listed(stream, may_read) for stream in found], "cursor": cursor}
     return Reply(200, [(headers.CONTENT_TYPE, b"application/json"), _NO_STORE], msgspec.json.encode(page))
 
 
-def _listed(stream: streams.Stream) -> dict[str, object]:
+def _listed(stream: streams.Stream, may_read: Callable[[str], bool]) -> dict[str, object]:
+    fork = stream.fork
     return {
         "path": stream.name,
         "contentType": stream.content_type.decode("latin-1"),
@@ -179,7 +183,7 @@ def _listed(stream: streams.Stream) -> dict[str, object]:
         "expiresMs": stream.deadline_ms,
         "retainBytes": stream.retention.bytes,
         "retainSeconds": stream.retention.seconds,
-        "forkedFrom": stream.fork.source_name if stream.fork is not None else None,
+        "forkedFrom": fork.source_name if fork is not None and may_read(fork.source_name) else None,
     }
 
 

@@ -262,13 +262,13 @@ def plan_append(
 ) -> AppendPlan:
     """Decide what an append or close does to a stream, in the order of rule A2; 0 disables the limit."""
     stamp = request.stamp
-    last = stream.producers.get(stamp.id) if stamp is not None and stream.producers is not None else None
     if stream.closed:
-        return _plan_on_closed(stream, request, last)
+        return _plan_on_closed(stream, request)
     if request.data and not same_type(request.content_type, stream.content_type):
         return TypeMismatch(stream.content_type, request.content_type)
     forgets: tuple[bytes, ...] = ()
     if stamp is not None:
+        last = stream.producers.get(stamp.id) if stream.producers is not None else None
         verdict = producers.judge(last, stamp, stream.producer_floor)
         if not isinstance(verdict, producers.Accepted):
             if isinstance(verdict, Repeated):
@@ -286,17 +286,13 @@ def plan_append(
     return Append(request.data, stream.tail + len(request.data), request.closes, stamp, request.seq, forgets)
 
 
-def _plan_on_closed(stream: Stream, request: AppendRequest, last: ProducerState | None) -> AppendPlan:
+def _plan_on_closed(stream: Stream, request: AppendRequest) -> AppendPlan:
     stamp = request.stamp
     if stamp is not None and stamp == stream.closed_by:
         return Duplicate(stream.tail, True, stamp.epoch, stamp.seq)
-    if request.data or not request.closes:
+    if request.data or not request.closes or stamp is not None:
         return Closed(stream.tail)
-    if stamp is None:
-        return AlreadyClosed(stream.tail)
-    if last is not None and stamp.epoch < last.epoch:
-        return Fenced(last.epoch)
-    return Closed(stream.tail)
+    return AlreadyClosed(stream.tail)
 
 
 def refuse_growth(own_bytes: int, added_bytes: int, max_bytes: int) -> StreamFull | None:

@@ -1,6 +1,6 @@
 """The control APIs below `__ds`: requests about the server instead of one stream.
 
-GET __ds/streams   the listing (rule X2); only streams that the token may read
+GET __ds/streams   the listing (`listing`); only streams that the token may read
 GET __ds/metrics   for Prometheus; needs the scope `admin` if tokens are required
 GET __ds/healthz   200 while the process responds
 GET __ds/readyz    200 while appends are accepted: the server is not draining, and its disk has not failed
@@ -8,23 +8,22 @@ GET __ds/ui        the web page (`pages`)
 """
 
 from collections.abc import Callable
-from functools import partial
 
 import msgspec
 
-from millstream.protocol import caching, headers, problems, replies
+from millstream.protocol import caching, headers, problems
 from millstream.protocol.http import Header, Reply
 from millstream.protocol.queries import Query
 from millstream.protocol.requests import parse_listing
 from millstream.server.access.auth import Auth, refuse
-from millstream.server.access.grants import Action, Grant
+from millstream.server.access.grants import Action
+from millstream.server.listing import Listing
 from millstream.server.live.readers import LiveReaders
 from millstream.server.pages import Pages
 from millstream.server.request import Answer, Request
 from millstream.server.telemetry import metrics
 from millstream.server.telemetry.metrics import Metrics
-from millstream.store.base import Page, Store
-from millstream.store.pending import when
+from millstream.store.base import Store
 
 _NO_STORE = (b"cache-control", caching.NO_STORE)
 _JSON: Header = (headers.CONTENT_TYPE, b"application/json")
@@ -34,11 +33,18 @@ class Control:
     """Handlers of the control APIs."""
 
     def __init__(
-        self, store: Store, live: LiveReaders, auth: Auth, metrics: Metrics, clock_ms: Callable[[], int]
+        self,
+        store: Store,
+        live: LiveReaders,
+        auth: Auth,
+        listing: Listing,
+        metrics: Metrics,
+        clock_ms: Callable[[], int],
     ) -> None:
         self._store = store
         self._live = live
         self._auth = auth
+        self._listing = listing
         self._metrics = metrics
         self._clock_ms = clock_ms
         self._pages = Pages(live.settings.path)
@@ -57,10 +63,9 @@ class Control:
         refusal = self._auth.identify(request, self._clock_ms() / 1000)
         if refusal is not None:
             return refusal
-        asked = parse_listing(Query(request.query))
-        now_ms = self._clock_ms()
-        found = self._store.listing(asked.prefix, asked.glob or None, asked.after, asked.limit, now_ms)
-        return when(found, partial(_page, request.grant))
+        if not request.grant.allows_some(Action.READ):
+            return problems.LISTING_FORBIDDEN
+        return self._listing.answer(parse_listing(Query(request.query)), request.grant)
 
     def _show_metrics(self, request: Request) -> Answer:
         refusal = self._auth.identify(request, self._clock_ms() / 1000) or refuse(
@@ -90,8 +95,3 @@ def _status(status: str, *, ready: bool) -> Reply:
     if not ready:
         return problems.not_ready(status)
     return Reply(200, [_JSON, _NO_STORE], msgspec.json.encode({"status": status}))
-
-
-def _page(grant: Grant, page: Page) -> Reply:
-    readable = [stream for stream in page.streams if grant.allows(Action.READ, stream.name)]
-    return replies.listing(readable, page.next_after)

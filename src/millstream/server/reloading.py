@@ -3,6 +3,8 @@
 A reload is all or nothing. If anything is wrong with the new settings, the old ones stay in effect and one
 log line says why. Changed settings that need a restart are logged too. Values are never logged, because
 some are secrets.
+
+A reload never removes access control: a file that lacks its secrets may be one that is being written.
 """
 
 import dataclasses
@@ -10,7 +12,7 @@ import logging
 import ssl
 from collections.abc import Callable
 
-from millstream.server.access.auth import check_exposure, open_auth
+from millstream.server.access.auth import check_exposure, check_not_opened, open_auth
 from millstream.server.http.server import NativeServer
 from millstream.server.routes import Routes
 from millstream.server.settings import Settings, SettingsError
@@ -27,6 +29,7 @@ _OTHERS = (
     "idle_timeout_s",
     "drain_timeout_s",
     "cors_origin",
+    "allowed_hosts",
     "compress",
     "trust_forwarded",
     "insecure",
@@ -89,6 +92,7 @@ class Reloader:
             auth = open_auth(settings)
             check_exposure(settings, auth)
             _check_tls(current, settings)
+            check_not_opened(self._routes.auth, auth)
         except SettingsError as error:
             logs.event(
                 _log, logging.ERROR, "reload failed, the old settings stay in effect", reason=str(error)

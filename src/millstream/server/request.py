@@ -32,8 +32,13 @@ class Request(msgspec.Struct, gc=False):
     """What the client may do; set by `access.auth`."""
     token: bytes = b""
     """The token that proved the grant, once it is verified."""
+    route: bytes = b""
+    """What `telemetry.latencies` counts the request as, if not as its method."""
 
     @property
     def cache_control(self) -> bytes:
         """How caches may treat the answer: it may be meant for this client only."""
-        return caching.for_client(bool(self.token), b"authorization" in self.headers)
+        has_credentials = b"authorization" in self.headers
+        if not self.token and not has_credentials:  # the common case, without a call
+            return caching.PUBLIC
+        return caching.for_client(bool(self.token), has_credentials)

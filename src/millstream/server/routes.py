@@ -43,9 +43,11 @@ from millstream.server.access.admission import Admission
 from millstream.server.access.auth import Auth, keep_private, refuse
 from millstream.server.access.grants import Action
 from millstream.server.access.limits import Limits
+from millstream.server.access.origins import Origins
 from millstream.server.anycable.reads import Reads as AnyCableReads
 from millstream.server.compression import MIN_BYTES
 from millstream.server.control import Control
+from millstream.server.listing import CursorSeal, Listing
 from millstream.server.live.feeds import EventFeed
 from millstream.server.live.long_polls import LongPoll
 from millstream.server.live.readers import Caller, LiveReaders
@@ -55,6 +57,7 @@ from millstream.server.part_routes import PartRoutes
 from millstream.server.request import Answer, Request
 from millstream.server.settings import Settings
 from millstream.server.telemetry.engine_metrics import EngineMetrics
+from millstream.server.telemetry.latencies import CONTROL, LIVE
 from millstream.server.telemetry.metrics import Labelled, Metrics
 from millstream.store.base import Appended, Created, Head, Read, Store
 from millstream.store.pending import Eventually, Pending, when
@@ -89,8 +92,10 @@ class Routes:
             "ds_sse_clients_num", "Event streams that are open now.", lambda: len(self.live.feeds)
         )
         self.metrics.watch("millstream_readers", "Live readers now.", self._readers, label="mode")
+        self.metrics.watch("millstream_streams", "Streams, also those kept for forks.", store.count_streams)
         self.metrics.include(EngineMetrics(store))
         self._clock_ms = clock_ms
+        self._listing = Listing(store, CursorSeal(), clock_ms)
         self.admission = Admission(store, settings)
         self._anycable_reads = AnyCableReads(self.live, self.metrics, self._coded)
         self.place = lru_cache(_KEPT_PLACES)(self._find_place)
@@ -111,7 +116,9 @@ class Routes:
         self.auth = auth
         self._max_name_bytes = settings.max_name_bytes
         self.cors = cors.Cors(settings.cors_origin)
-        self.controls = Control(self.store, self.live, auth, self.metrics, self._clock_ms)
+        self._origins = Origins(settings, is_open=auth.is_open)
+        self._checks_host, self._accepted_hosts = self._origins.checks_host, self._origins.accepted_hosts
+        self.controls = Control(self.store, self.live, auth, self._listing, self.metrics, self._clock_ms)
         self._parts = PartRoutes(self.store, settings, self.metrics, self._body, self._clock_ms)
         self._limits = Limits(settings)
         self.is_guarded = self._limits.are_on or not auth.is_open
@@ -128,8 +135,13 @@ class Routes:
     def handle(self, request: Request) -> Answer:
         """Answer a request; whatever goes wrong becomes a reply."""
         try:
+            if self._checks_host and request.headers.get(b"host") not in self._accepted_hosts:
+                refusal = self._origins.refuse_host(request)
+                if refusal is not None:
+                    return refusal
             name, elsewhere = self.place(request.path, request.mount)
             if elsewhere is not None:
+                request.route = CONTROL
                 return elsewhere(name, request)
             route = self._methods.get(request.method)
             if route is None:
@@ -154,13 +166,12 @@ class Routes:
 
     def _guarded(self, route: Route, name: str, request: Request) -> Answer:
         """Answer who may ask this, and not too often."""
-        now_s = self._clock_ms() / 1000
-        rates = self._limits.by_address(request.client, now_s)
+        rates = self._limits.by_address(request.client)
         if rates.refusal is None and request.method in _ACTIONS and not self.auth.is_open:
-            refusal = self.auth.authorize(request, _ACTIONS[request.method], name, now_s)
+            refusal = self.auth.authorize(request, _ACTIONS[request.method], name, self._clock_ms() / 1000)
             if refusal is not None:
                 return rates.written_on(refusal)
-            rates = rates.and_then(self._limits.by_token(request.token, now_s))
+            rates = rates.and_then(self._limits.by_token(request.token))
         if rates.refusal is not None:
             return rates.written_on(rates.refusal)
         answer = route(name, request)
@@ -172,6 +183,9 @@ class Routes:
 
     def _append(self, name: str, request: Request) -> Answer:
         refusal = self.admission.refusal()
+        fields = request.headers
+        if refusal is None and (b"origin" in fields or b"sec-fetch-site" in fields):
+            refusal = self._origins.refuse_write(request)
         if refusal is not None:
             return refusal
         try:
@@ -181,8 +195,8 @@ class Routes:
                     return found
             else:
                 found = None
-            body = self._body(request) if b"content-encoding" in request.headers else request.body
-            append = found or parse_append(request.headers, body)
+            body = self._body(request) if b"content-encoding" in fields else request.body
+            append = found or parse_append(fields, body)
         except RequestError as error:
             return self._refuse_append(name, error)
         decision = self.store.append(name, append, self._clock_ms())
@@ -204,8 +218,9 @@ class Routes:
 
     def _create(self, name: str, request: Request) -> Answer:
         check_length(name, self._max_name_bytes)
-        if (overload := self.admission.refusal()) is not None:
-            return overload
+        refusal = self.admission.refusal() or self._origins.refuse_write(request)
+        if refusal is not None:
+            return refusal
         create = parse_create(request.headers, self._body(request))
         if create.forked_from is not None:
             source = self._unmounted(create.forked_from, request.mount)
@@ -280,6 +295,7 @@ class Routes:
         sse = read.live is LiveMode.SSE
         self.metrics.feeds += sse
         self.metrics.polls += not sse
+        request.route = LIVE
         now_ms = self._clock_ms()
         found = self.store.read(name, read, self.live.piece_bytes, now_ms, peek=sse)
         caller = Caller(request.grant.lasts_s(now_ms / 1000), request.cache_control)
@@ -327,6 +343,8 @@ class Routes:
         return when(when(found, shorten), reply)
 
     def _delete(self, name: str, request: Request) -> Answer:
+        if (refusal := self._origins.refuse_write(request)) is not None:
+            return refusal
         dropped = self._parts.delete(name, request) if request.query else None
         if dropped is not None:
             return dropped
@@ -341,6 +359,7 @@ class Routes:
             return cors.preflight()
         if request.method not in (b"GET", b"HEAD"):
             return problems.method_not_allowed(b"GET, HEAD, OPTIONS")
+        request.route = b""
         if name == "/" or is_reserved(name, STREAM_ROOTS):
             return reply_to(NotFound(name))
         answer = self._guarded(self._anycable_reads.answer, name, request)
@@ -360,7 +379,7 @@ class Routes:
         if request.method not in (b"GET", b"HEAD"):
             return problems.method_not_allowed(b"GET, HEAD, OPTIONS")
         if self._limits.are_on and paths[0] in _COUNTED_CONTROLS:
-            rates = self._limits.by_address(request.client, self._clock_ms() / 1000)
+            rates = self._limits.by_address(request.client)
             return when(rates.refusal or route(request), rates.written_on)
         return route(request)
 

@@ -108,6 +108,7 @@ async def _tick(routes: Routes) -> None:
         try:
             routes.store.expire(clock_ms())
             routes.live.tick(loop.time())
+            routes.metrics.latencies.start_interval()
         except Exception:
             _log.exception("periodic work failed; it will run again")
 

@@ -31,7 +31,7 @@ class Rule:
     maximum: float | None = None
     choices: tuple[str, ...] = ()
     secret: bool = False
-    """Whether to refuse an empty value: it usually comes from a variable that was not set."""
+    """Whether to refuse an empty or blank value: it usually comes from a variable that was not set."""
 
 
 def _setting(default: Any, help: str, **rule: Any) -> Any:
@@ -160,7 +160,13 @@ class Settings:
     idle_timeout_s: float = _setting(75.0, "How long an idle connection is kept open.", minimum=0.1)
     drain_timeout_s: float = _setting(10.0, "How long a stopping server waits for open requests.", minimum=0)
     cors_origin: tuple[str, ...] = _setting(
-        ("*",), "Origin that browsers may call from; repeatable; * allows any."
+        ("*",),
+        "Origin that browsers may call from; repeatable; * allows any, but without tokens only to read.",
+    )
+    allowed_hosts: tuple[str, ...] = _setting(
+        (),
+        "Names, besides localhost, that requests to a server without tokens may have in Host; repeatable; "
+        "* allows any.",
     )
     compress: bool = _setting(True, "Compress responses of 1 KiB and more for clients that accept it.")
     trust_forwarded: bool = _setting(
@@ -168,6 +174,9 @@ class Settings:
     )
     auth_secret: str = _setting(
         "", "Secret that verifies tokens (HS256, HS384, HS512); requests then need one.", secret=True
+    )
+    auth_secret_old: str = _setting(
+        "", "Former auth_secret, still accepted until the tokens signed with it have expired.", secret=True
     )
     auth_key: str = _setting(
         "", "File with a public key in PEM (RSA, P-256 or Ed25519) that verifies tokens."
@@ -196,6 +205,13 @@ class Settings:
     def __post_init__(self) -> None:
         if bool(self.tls_cert) != bool(self.tls_key):
             raise SettingsError("tls_cert and tls_key must be given together.")
+        if self.auth_secret_old and not self.auth_secret:
+            raise SettingsError(
+                "auth_secret_old needs auth_secret, the secret that new tokens are signed with."
+            )
+        for field in dataclasses.fields(self):
+            if field.metadata["rule"].secret and getattr(self, field.name).isspace():
+                raise SettingsError(f"{field.name}: a secret must not be blank.")
         for name in ("path", "anycable_path"):
             path = getattr(self, name)
             if path and (not path.startswith("/") or path.endswith("/")):
@@ -248,8 +264,8 @@ def _read_file(config: Path) -> dict[str, Any]:
 
 def _check(value: Any, kind: Any, rule: Rule, where: str) -> Any:
     converted = _convert(value, kind, where)
-    if rule.secret and not converted:
-        raise SettingsError(f"{where}: a secret must not be empty; omit it to have none.")
+    if rule.secret and not converted.strip():
+        raise SettingsError(f"{where}: a secret must not be empty or blank; omit it to have none.")
     if rule.choices and converted not in rule.choices:
         raise SettingsError(f"{where}: {converted!r} is not one of {', '.join(rule.choices)}.")
     if rule.minimum is not None and converted < rule.minimum:

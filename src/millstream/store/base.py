@@ -190,5 +190,9 @@ class Store(ABC):
         """List streams in the order of their names, beginning after a name."""
 
     @abstractmethod
+    def count_streams(self) -> int:
+        """Count all streams, also those that are deleted and kept for their forks."""
+
+    @abstractmethod
     def expire(self, now_ms: int) -> None:
         """End the streams whose time is over, and trim those that hold too much; called regularly."""

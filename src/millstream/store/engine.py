@@ -40,6 +40,10 @@ class Streams(Protocol):
         """Give the names below a prefix that count towards quotas."""
         ...
 
+    def count(self) -> int:
+        """Count the streams that exist."""
+        ...
+
     def next_id(self) -> int:
         """Give an id that no stream ever had."""
         ...

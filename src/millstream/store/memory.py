@@ -52,6 +52,10 @@ class MemoryStreams:
         """Give the names below a prefix."""
         return self._names.walk(prefix, "")
 
+    def count(self) -> int:
+        """Count all streams."""
+        return len(self.by_name)
+
     def next_id(self) -> int:
         """Give an id that no stream ever had."""
         return next(self._ids)

@@ -71,6 +71,7 @@ class Table(Store):
             if entry.staged:
                 self._schedule.watch_parts(entry)
         self.quotas.recount(self._streams.existing)
+        self._stream_count = self._streams.count()
 
     # -- Changes ---------------------------------------------------------------------------------
 
@@ -91,6 +92,7 @@ class Table(Store):
             source.stream.fork_count += 1
             forks.share(source.stream, stream.base)
         self.quotas.add(name)
+        self._stream_count += 1
         self._schedule.watch(entry)
         return self._journal.create(entry, plan)
 
@@ -240,6 +242,10 @@ class Table(Store):
                 found.append(entry.as_visible())
         return Page(found, None)
 
+    def count_streams(self) -> int:
+        """Count all streams, also those that are deleted and kept for their forks."""
+        return self._stream_count
+
     # -- Now and then ----------------------------------------------------------------------------
 
     def expire(self, now_ms: int) -> None:
@@ -364,6 +370,7 @@ class Table(Store):
         removed, source = _release_sources(entry)
         for gone in removed:
             self.quotas.remove(gone.stream.name)
+        self._stream_count -= len(removed)
         return self._journal.end(entry, Ending(plan, removed, source))
 
     def _expire_parts(self, entry: StreamEntry, now_ms: int) -> None:

@@ -99,9 +99,29 @@ def test_a_ttl_is_a_whole_number_of_seconds(ttl: bytes) -> None:
     assert parse_lifetime(ttl, None) == Lifetime(ttl_s=int(ttl))
 
 
+@pytest.mark.parametrize("ttl", [b"9007199254740992", b"9" * 16, b"1" + b"0" * 16, b"9" * 30_000])
+def test_a_ttl_beyond_all_clocks_is_the_longest_that_there_is(ttl: bytes) -> None:
+    """C3: as an integer of any size, it would not fit into what keeps it."""
+    assert parse_lifetime(ttl, None) == Lifetime(ttl_s=2**53 - 1)
+
+
 @pytest.mark.parametrize(
     "ttl",
-    [b"", b"-1", b"+1", b"01", b"00", b"1.0", b"1.5", b"1e3", b"0x10", b" 1", b"abc", b"9007199254740992"],
+    [
+        b"",
+        b"-1",
+        b"+1",
+        b"01",
+        b"00",
+        b"1.0",
+        b"1.5",
+        b"1e3",
+        b"0x10",
+        b" 1",
+        b"abc",
+        b"0" * 5000,
+        b"1" * 99 + b"x",
+    ],
 )
 def test_anything_else_is_no_ttl(ttl: bytes) -> None:
     """C3."""

@@ -109,7 +109,7 @@ CLOSED_BY_PRODUCER = CLOSED | {"closed_by": CLOSER, "producers": {b"p": LAST, b"
         (CLOSED_BY_PRODUCER, post(closes=True, stamp=(b"closer", 0, 3)), Closed(TAIL)),
         (CLOSED_BY_PRODUCER, post(closes=True, stamp=(b"closer", 1, 0)), Closed(TAIL)),
         (CLOSED_BY_PRODUCER, post(closes=True, stamp=(b"p", 3, 5)), Closed(TAIL)),
-        (CLOSED_BY_PRODUCER, post(closes=True, stamp=(b"p", 2, 0)), Fenced(3)),
+        (CLOSED_BY_PRODUCER, post(closes=True, stamp=(b"p", 2, 0)), Closed(TAIL)),
         (CLOSED_BY_PRODUCER, post(closes=True, stamp=(b"new", 0, 0)), Closed(TAIL)),
         (CLOSED, post(closes=True, stamp=(b"p", 3, 6)), Closed(TAIL)),
         # The tuple that closed it may come again, with whatever body (A7).

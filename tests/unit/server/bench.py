@@ -49,7 +49,7 @@ class Bench:
 
     def __init__(self, store: Store | None = None, **settings: Any) -> None:
         self.now_ms = NEW_YEAR_2030_MS
-        chosen = Settings(store="memory", **settings)
+        chosen = Settings(**{"store": "memory", "allowed_hosts": ("*",)} | settings)
         self.routes = Routes(store or memory_store(), chosen, open_auth(chosen), lambda: self.now_ms)
         self.live = self.routes.live
 

@@ -172,6 +172,17 @@ def test_a_kept_answer_does_not_outlive_a_ttl() -> None:
     assert bench.reply("GET", "/s").status == 404
 
 
+def test_a_wall_clock_that_is_set_back_does_not_stop_anybody() -> None:
+    """H4."""
+    bench = Bench(rate_per_address=1000)
+    for hours in (0, -1, 24, -24):
+        bench.now_ms += hours * 3_600_000
+        for path, status in ((b"/s", 404), (b"/__ds/streams", 200)):
+            answer = bench.routes.handle(Request(b"GET", path, b"", {}, b"", client=b"192.0.2.1"))
+            assert isinstance(answer, Reply)
+            assert answer.status == status
+
+
 def test_a_listing_shows_what_there_is_page_by_page() -> None:
     """X2."""
     bench = Bench()

@@ -49,6 +49,7 @@ BESIDE: dict[str, dict[str, Any]] = {
     "tls_key": {"tls_cert": "c"},
     "public_streams": {"skip_auth": True},
     "skip_auth": {"public_streams": True},
+    "auth_secret_old": {"auth_secret": "/the/new/one"},
 }
 
 
@@ -180,17 +181,26 @@ def test_every_setting_says_what_it_is_for() -> None:
         assert field.metadata["rule"].help.endswith("."), field.name
 
 
-@pytest.mark.parametrize("name", ["auth_secret", "anycable_secret"])
-def test_a_secret_that_is_given_is_not_empty(config: Path, name: str) -> None:
+@pytest.mark.parametrize("text", ["", " ", " " * 40, "\t \u00a0"])
+@pytest.mark.parametrize("name", ["auth_secret", "auth_secret_old", "anycable_secret"])
+def test_a_secret_that_is_given_is_not_blank(config: Path, name: str, text: str) -> None:
     """Whoever gave it meant to protect something; an open server would be a surprise."""
-    config.write_text(f'{name} = ""\n')
+    config.write_text(f"{name} = {json.dumps(text)}\n")
     for options, variables, file in (
-        ({name: ""}, {}, None),
-        ({}, {f"MILLSTREAM_{name.upper()}": ""}, None),
+        ({name: text}, {}, None),
+        ({}, {f"MILLSTREAM_{name.upper()}": text}, None),
         ({}, {}, config),
     ):
         with pytest.raises(SettingsError, match="must not be empty"):
             load(options, variables, file)
+    if text:
+        with pytest.raises(SettingsError, match="must not be blank"):
+            Settings(**{"auth_secret": "x" * 32, name: text})
+
+
+def test_a_former_secret_needs_a_new_one() -> None:
+    with pytest.raises(SettingsError, match="auth_secret_old needs auth_secret"):
+        load({"auth_secret_old": "x" * 32}, {})
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,8 @@ iterations of the loop may be long for two seconds.
 Rule H4.
 """
 
-import time
 from collections.abc import Callable
+from time import monotonic
 
 from millstream.protocol import problems
 from millstream.protocol.http import Reply
@@ -88,13 +88,13 @@ class Admission:
         self._disk = DiskQueue(settings.max_disk_lag_ms / 1000, settings.max_unsynced_bytes)
         self._loop = LoopLag(settings.max_loop_lag_ms / 1000)
         self._floor_bytes, self._max_lag_s = self._disk.floor_bytes, self._loop.max_lag_s
-        self.iteration_began_s: Callable[[], float] = time.monotonic
+        self.iteration_began_s: Callable[[], float] = monotonic
         """Gives the time at which the loop's iteration began: uvloop's clock stands still during one."""
 
     def refusal(self) -> Reply | None:
         """Refuse a change that would wait too long; one of any size is accepted when none waits."""
         store = self._store
-        began_s, now_s = self.iteration_began_s(), time.monotonic()
+        began_s, now_s = self.iteration_began_s(), monotonic()
         waiting_bytes = store.unsynced_bytes
         if (
             (now_s - began_s > self._max_lag_s and self._loop.is_late(began_s, now_s))

@@ -1,7 +1,8 @@
 """Authorization: may this request do this to that stream?
 
-A server without keys is open to everybody; `check_exposure` allows that on loopback only. With keys,
-every request carries a token as `Authorization: Bearer`, and each route requires a permission:
+A server without keys is open to everybody; `check_exposure` allows that on loopback only, and `origins`
+keeps web pages out. With keys, every request carries a token as `Authorization: Bearer`, and each route
+requires a permission:
 
         GET, HEAD          read      of the stream
         PUT                write     of the stream, and read of the source that it forks
@@ -12,7 +13,6 @@ GET and HEAD of a stream may carry AnyCable's credentials instead, see `anycable
 OPTIONS requires nothing: browsers send it without credentials.
 """
 
-import ipaddress
 import logging
 from collections import OrderedDict
 from pathlib import Path
@@ -20,6 +20,7 @@ from pathlib import Path
 from millstream.protocol import caching, problems
 from millstream.protocol.http import Reply
 from millstream.server.access.grants import Action, Grant
+from millstream.server.access.origins import is_loopback
 from millstream.server.access.tokens import Key, Keyring, jwks_keys, pem_key, secret_key
 from millstream.server.anycable.authorization import Readers
 from millstream.server.live.feeds import EventFeed
@@ -39,6 +40,8 @@ class Auth:
         self._readers = readers if readers is not None and readers.are_enabled else None
         self.is_open = not keyring and self._readers is None
         """Whether requests need no token."""
+        self.reads_are_open = self.is_open or (self._readers is not None and self._readers.admit_everybody)
+        """Whether reads need no credentials."""
         self._keyring = keyring
         self._verified: OrderedDict[bytes, Grant] = OrderedDict()
 
@@ -108,7 +111,9 @@ def open_auth(settings: Settings) -> Auth:
     """Load the keys that the settings name."""
     keys: list[Key] = []
     if settings.auth_secret:
-        keys.append(secret_key(settings.auth_secret))
+        keys.append(secret_key(settings.auth_secret, "auth_secret"))
+    if settings.auth_secret_old:
+        keys.append(secret_key(settings.auth_secret_old, "auth_secret_old"))
     if settings.auth_key:
         keys.append(pem_key(Path(settings.auth_key)))
     if settings.auth_jwks:
@@ -120,15 +125,18 @@ def open_auth(settings: Settings) -> Auth:
 
 def check_exposure(settings: Settings, auth: Auth) -> None:
     """Refuse to serve other machines without tokens, unless `--insecure` says so."""
-    if auth.is_open and not settings.insecure and not _is_loopback(settings.host):
+    if auth.is_open and not settings.insecure and not is_loopback(settings.host):
         raise SettingsError(
             f"--host {settings.host}: without tokens, millstream serves this machine only. Give "
             "--auth-secret, --auth-key or --auth-jwks, or --insecure if everybody may do everything."
         )
 
 
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
+def check_not_opened(before: Auth, after: Auth) -> None:
+    """Refuse to drop access control from a running server: a cut-off file looks the same as that wish."""
+    if after.is_open and not before.is_open:
+        raise SettingsError("no secret or key is left: to serve without tokens, restart the server.")
+    if after.reads_are_open and not before.reads_are_open:
+        raise SettingsError(
+            "public_streams and skip_auth would let everybody read: for that, restart the server."
+        )

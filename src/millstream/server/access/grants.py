@@ -53,6 +53,14 @@ class Grant(msgspec.Struct, frozen=True):
         """Tell whether an action on a stream is allowed."""
         return any(scope.covers(action, name) for scope in self.scopes)
 
+    def allows_some(self, action: Action) -> bool:
+        """Tell whether an action is allowed on any stream at all."""
+        return any(scope.action in (action, Action.ADMIN) for scope in self.scopes)
+
+    def allows_all(self, action: Action) -> bool:
+        """Tell whether an action is allowed on every stream, by a scope without a glob."""
+        return any(scope.action in (action, Action.ADMIN) and scope.glob == "**" for scope in self.scopes)
+
 
 _ACTIONS = frozenset(action.value for action in Action)
 

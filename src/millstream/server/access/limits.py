@@ -3,11 +3,14 @@
 Each caller has a token bucket that holds one second's worth of requests and refills continuously. A
 request that finds it empty is refused with `Retry-After`. The number of buckets is bounded: the least
 recently used one is dropped. Every response says what is left, in `RateLimit` and `RateLimit-Policy`.
+Buckets fill by a monotonic clock: the wall clock may be set back, and nobody should wait for that.
 
 Rule H4.
 """
 
 import math
+import time
+from collections.abc import Callable
 
 import msgspec
 
@@ -98,24 +101,24 @@ _UNLIMITED = Rates()
 class Limits:
     """The rate limits of a server."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, clock_s: Callable[[], float] = time.monotonic) -> None:
+        self._clock_s = clock_s
         self._per_address = RateLimit("address", settings.rate_per_address)
         self._per_token = RateLimit("token", settings.rate_per_token)
         self.are_on = not (self._per_address.is_off and self._per_token.is_off)
 
-    def by_address(self, address: bytes, now_s: float) -> Rates:
+    def by_address(self, address: bytes) -> Rates:
         """Count a request by its address."""
-        return _rates(self._per_address, address, now_s)
+        return self._count(self._per_address, address)
 
-    def by_token(self, token: bytes, now_s: float) -> Rates:
+    def by_token(self, token: bytes) -> Rates:
         """Count a request by its token, which is verified: invented tokens must not fill the table."""
-        return _rates(self._per_token, token, now_s)
+        return self._count(self._per_token, token)
 
-
-def _rates(limit: RateLimit, caller: bytes, now_s: float) -> Rates:
-    if limit.is_off or not caller:
-        return _UNLIMITED
-    return Rates(((limit, limit.take(caller, now_s)),))
+    def _count(self, limit: RateLimit, caller: bytes) -> Rates:
+        if limit.is_off or not caller:
+            return _UNLIMITED
+        return Rates(((limit, limit.take(caller, self._clock_s())),))
 
 
 def _seconds(level: Level) -> int:

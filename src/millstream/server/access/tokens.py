@@ -13,7 +13,7 @@ import jwt
 import msgspec
 from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePublicKey
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
-from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey
 from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
 from millstream.server.access.grants import Grant, parse_scopes
@@ -21,6 +21,9 @@ from millstream.server.settings import SettingsError
 
 HMAC = ("HS256", "HS384", "HS512")
 _MIN_SECRET_BYTES = 16
+_MIN_RSA_BITS = 2048  # RFC 7518, 3.3
+
+_END_OF_TIME_S = 2**63  # an integer beyond a float's range would fail where times are subtracted
 
 # The server warns of short secrets itself, once, when it starts.
 warnings.filterwarnings("ignore", message="The HMAC key is")
@@ -38,10 +41,10 @@ class Key(msgspec.Struct, frozen=True):
     id: str | None = None
 
 
-def secret_key(secret: str) -> Key:
-    """Make an HMAC key of a shared secret."""
+def secret_key(secret: str, setting: str = "auth_secret") -> Key:
+    """Make an HMAC key of a shared secret; `setting` is where it comes from."""
     if len(secret.encode()) < _MIN_SECRET_BYTES:
-        raise SettingsError(f"auth_secret must be at least {_MIN_SECRET_BYTES} bytes long.")
+        raise SettingsError(f"{setting} must be at least {_MIN_SECRET_BYTES} bytes long.")
     return Key(secret.encode(), HMAC)
 
 
@@ -52,6 +55,8 @@ def pem_key(path: Path) -> Key:
     except (OSError, ValueError) as error:
         raise SettingsError(f"auth_key: {path} cannot be used: {error}.") from None
     if isinstance(key, RSAPublicKey):
+        if key.key_size < _MIN_RSA_BITS:
+            raise SettingsError(f"auth_key: {path} has fewer than {_MIN_RSA_BITS} bits.")
         return Key(key, ("RS256",))
     if isinstance(key, EllipticCurvePublicKey) and key.curve.name == "secp256r1":
         return Key(key, ("ES256",))
@@ -61,12 +66,35 @@ def pem_key(path: Path) -> Key:
 
 
 def jwks_keys(path: Path) -> list[Key]:
-    """Read a JSON Web Key Set."""
+    """Read the keys of a JSON Web Key Set that verify signatures; an identity provider lists others, too."""
     try:
-        found = jwt.PyJWKSet.from_dict(json.loads(path.read_text()))
-    except (OSError, ValueError, jwt.PyJWTError) as error:
+        content = json.loads(path.read_text())
+        listed = content.get("keys") if isinstance(content, dict) else None
+        if not isinstance(listed, list):
+            raise SettingsError(f"auth_jwks: {path} is not a JSON Web Key Set.")
+        signing = [key for key in listed if isinstance(key, dict) and _verifies(key)]
+        found = jwt.PyJWKSet(signing)
+    except (OSError, ValueError, RecursionError, jwt.PyJWTError) as error:
         raise SettingsError(f"auth_jwks: {path} cannot be used: {error}.") from None
+    for key in found.keys:
+        if _is_weak(key.key):
+            raise SettingsError(
+                f"auth_jwks: {path}: the key {key.key_id!r} is too short; "
+                f"a secret has at least {_MIN_SECRET_BYTES} bytes, an RSA key {_MIN_RSA_BITS} bits."
+            )
     return [Key(key.key, (key.algorithm_name,), key.key_id) for key in found.keys]
+
+
+def _verifies(jwk: dict[str, Any]) -> bool:
+    """Tell whether a JWK is meant for signatures, rather than for encryption (RFC 7517, 4.2 and 4.3)."""
+    operations = jwk.get("key_ops", ["verify"])
+    return jwk.get("use", "sig") == "sig" and isinstance(operations, list) and "verify" in operations
+
+
+def _is_weak(key: Any) -> bool:
+    if isinstance(key, bytes):
+        return len(key) < _MIN_SECRET_BYTES
+    return isinstance(key, RSAPublicKey | RSAPrivateKey) and key.key_size < _MIN_RSA_BITS
 
 
 class Keyring:
@@ -84,7 +112,7 @@ class Keyring:
         if claims is None:
             return None
         scope = claims.get("scope", "")
-        if not isinstance(scope, str | list):
+        if not isinstance(scope, str) and not _is_list_of_strings(scope):
             return None
         return Grant(parse_scopes(scope), claims.get("exp"))
 
@@ -107,5 +135,11 @@ class Keyring:
         return None
 
 
+def _is_list_of_strings(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(item, str) for item in value)
+
+
 def _is_time(value: object) -> bool:
-    return value is None or (isinstance(value, int | float) and not isinstance(value, bool))
+    if value is None:
+        return True
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < _END_OF_TIME_S

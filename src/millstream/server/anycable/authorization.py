@@ -32,6 +32,8 @@ class Readers:
         self._clients: OrderedDict[bytes, Client] = OrderedDict()
         self.are_enabled = bool(self._secret) or settings.public_streams
         """Whether the settings let anybody read by these rules."""
+        self.admit_everybody = settings.public_streams and settings.skip_auth
+        """Whether reads need no credentials at all."""
 
     def identify(self, request: Request, name: str, now_s: float) -> Reply | None:
         """Set the request's grant from its credentials, or refuse the request."""

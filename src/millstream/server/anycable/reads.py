@@ -33,6 +33,7 @@ from millstream.server.live.frames import Frame
 from millstream.server.live.long_polls import LongPoll
 from millstream.server.live.readers import Caller, LiveReaders
 from millstream.server.request import Answer, Request
+from millstream.server.telemetry.latencies import LIVE
 from millstream.server.telemetry.metrics import Metrics
 from millstream.store.base import Head, Read
 from millstream.store.pending import when
@@ -83,6 +84,7 @@ class Reads:
             return Feed(self._live, name, read, found, caller)
         if read.live is LiveMode.LONG_POLL:
             self._metrics.polls += 1
+            request.route = LIVE
             outcome = poll_outcome(found, read.until)
             if outcome is PollOutcome.END:
                 return _translate(replies.nothing_new(found, 0), found.stream_id)

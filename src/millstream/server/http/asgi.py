@@ -84,7 +84,8 @@ class MillstreamApp:
             return
         if body is None:
             return
-        answer = routes.handle(_request(scope, headers, body))
+        request, timing = _request(scope, headers, body), routes.metrics.latencies.sample()
+        answer = routes.handle(request)
         gone = asyncio.create_task(_disconnected(receive))
         try:
             if isinstance(answer, Pending):
@@ -95,6 +96,8 @@ class MillstreamApp:
                 found = answer
             if isinstance(found, Reply):
                 routes.metrics.count(found.status)
+                if timing is not None:
+                    timing.end(request, found.status)
                 await _send_reply(send, found, common, has_body=scope["method"] != "HEAD")
             else:
                 await _Outlet(found, send, gone).run(common)

@@ -29,6 +29,7 @@ from millstream.server.live.feeds import EventFeed
 from millstream.server.live.frames import Frame
 from millstream.server.long_answers import LongBody, StreamLostError
 from millstream.server.request import Request
+from millstream.server.telemetry.latencies import Timing
 from millstream.store.pending import Pending
 
 _WRITE_BUFFER_BYTES = 256 * 1024
@@ -53,6 +54,7 @@ class Connection(asyncio.Protocol):
         "_parser",
         "_pieces",
         "_server",
+        "_timing",
         "_transport",
         "_unsent",
         "_waiting",
@@ -68,6 +70,7 @@ class Connection(asyncio.Protocol):
         self._loop = loop
         self._answering: Request | None = None
         self._waiting: Pending[Any] | None = None
+        self._timing: Timing | None = None
         self._feed: EventFeed | None = None
         self._pieces: Iterator[bytes] | None = None
         self._chunked = True
@@ -169,6 +172,11 @@ class Connection(asyncio.Protocol):
         if server.draining or not request.keep_alive:
             self._keep_alive = False
         self._answering = request
+        latencies = server.latencies
+        if latencies.skip:  # as `sample` does, without a call
+            latencies.skip -= 1
+        else:
+            self._timing = latencies.begin()
         self._deadline_s = 0.0
         answer = server.routes.handle(request)
         if isinstance(answer, Reply):
@@ -191,6 +199,9 @@ class Connection(asyncio.Protocol):
         if request is None or self._closing:
             return
         server = self._server
+        if self._timing is not None:
+            self._timing.end(request, reply.status)
+            self._timing = None
         if reply.status >= 400:
             server.routes.metrics.count(reply.status)
         has_body = request.method != b"HEAD"
@@ -280,6 +291,7 @@ class Connection(asyncio.Protocol):
         request = self._answering
         if request is None or self._closing:
             return
+        self._timing = None  # how long a feed stays open is no latency
         self._chunked = request.takes_chunks
         common = self._server.common_headers(request.headers.get(b"origin"))
         self._transport.write(encode_stream_head(feed.head, common, chunked=self._chunked))

@@ -50,6 +50,7 @@ class NativeServer:
 
     def __init__(self, routes: Routing, *, scheme: bytes) -> None:
         self.routes = routes
+        self.latencies = routes.metrics.latencies
         self.settings = routes.settings
         self.scheme = scheme
         self.connections: set[ServedConnection] = set()

@@ -4,8 +4,8 @@ GET /metrics   for Prometheus
 GET /healthz   200 while the process responds
 GET /readyz    200 while appends are accepted
 
-It requires no token and serves no streams. It stays open until the process exits, so that monitoring can
-watch the server drain.
+It requires no token and serves no streams. On loopback, it answers to names of this machine only (see
+`access.origins`). It stays open until the process exits, so that monitoring can watch the server drain.
 """
 
 from collections.abc import Callable
@@ -13,6 +13,7 @@ from collections.abc import Callable
 from millstream.protocol import problems
 from millstream.protocol.http import Reply
 from millstream.server.access.cors import Cors
+from millstream.server.access.origins import Hosts, is_loopback
 from millstream.server.control import Control
 from millstream.server.request import Answer, Request
 from millstream.server.routes import Routes
@@ -43,6 +44,10 @@ class AdminRoutes:
 
     def handle(self, request: Request) -> Answer:
         """Handle a request."""
+        settings, host = self.settings, request.headers.get(b"host")
+        is_local = is_loopback(settings.admin_host)
+        if is_local and host is not None and not Hosts(settings.allowed_hosts).admit(host):
+            return problems.HOST_NOT_ALLOWED
         answer = self._answers.get(request.path)
         if answer is None:
             return problems.only_here("/metrics, /healthz, /readyz")

@@ -2,14 +2,18 @@
 
 Counters are plain integers, because they change on every request; all other work is done when metrics are
 requested. The five `ds_` names are AnyCable's, so that its dashboards work. `engine_metrics` adds the
-metrics of the store.
+metrics of the store, and `latencies` how long requests take.
 """
 
+import platform
 from collections.abc import Callable, Iterator
+from importlib.metadata import version
 from typing import Protocol
 
 from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily, Metric
+
+from millstream.server.telemetry.latencies import Latencies
 
 CONTENT_TYPE = b"text/plain; version=0.0.4; charset=utf-8"
 
@@ -28,6 +32,8 @@ _COUNTERS = (
         "dropped",
     ),
 )
+
+_BUILD = {"version": version("millstream"), "python": platform.python_version()}
 
 Labelled = dict[str, float]
 """Values by the label's value."""
@@ -52,6 +58,7 @@ class Metrics:
         "dropped",
         "failed",
         "feeds",
+        "latencies",
         "polls",
         "reads",
         "refused",
@@ -63,6 +70,8 @@ class Metrics:
         self._gauges: list[tuple[str, str, str, Callable[[], float | Labelled]]] = []
         self._registry = CollectorRegistry()
         self._registry.register(self)
+        self.latencies = Latencies()
+        self._registry.register(self.latencies)
         ProcessCollector(registry=self._registry)
 
     def count(self, status: int) -> None:
@@ -82,6 +91,7 @@ class Metrics:
 
     def collect(self) -> Iterator[Metric]:
         """Yield all metrics; called by the registry."""
+        yield InfoMetricFamily("millstream_build", "The version that is running.", value=_BUILD)
         for name, help, attribute in _COUNTERS:
             yield CounterMetricFamily(name, help, value=getattr(self, attribute))
         for name, help, label, value in self._gauges:

@@ -146,6 +146,11 @@ class Catalog:
                 return
             after = page[-1]
 
+    def count(self) -> int:
+        """Count the streams."""
+        count: int = self._reader.execute("select count(*) from streams").fetchone()[0]
+        return count
+
     def rows(self) -> Iterator[Row]:
         """Give every stream, by id."""
         for row in self._reader.execute(f"{_ROW} order by id"):

@@ -84,6 +84,11 @@ class StreamCache:
             if name not in removed or name in self.by_name:
                 yield name
 
+    def count(self) -> int:
+        """Count the streams that exist; takes a scan of the catalog's names."""
+        removed = sum(self._catalog.by_id(id) is not None for id in self.removed)
+        return self._catalog.count() + len(self.unsaved_names) - removed
+
     def locate(self, entry: StreamEntry, start: int, end: int) -> FilePart | None:
         """Give the place of bytes that are in a file, or None."""
         return content_of(entry).locate(start, end)

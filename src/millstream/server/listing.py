@@ -1,0 +1,114 @@
+"""The listing: streams in the order of their names, page by page, as far as the caller may read them.
+
+A page continues after a name, its cursor. A caller who may read every stream gets the name itself. Other
+callers must not learn names that they may not read, so for them:
+
+        readable streams only     and `forkedFrom` only if the source is readable
+        the cursor                the last stream of the page; sealed if that is not readable
+        a long unreadable stretch is left behind page by page: a page looks at `_MAX_LOOKED_AT` streams at
+                                  most, and may have none, but a cursor
+
+A sealed cursor is the name, encrypted with a key of this process. So it is not valid after a restart; the
+client then lists from the beginning.
+
+Rule X2.
+"""
+
+import base64
+import secrets
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from millstream.protocol import replies
+from millstream.protocol.errors import MalformedError
+from millstream.protocol.http import Reply
+from millstream.protocol.names import MAX_NAME_BYTES
+from millstream.protocol.requests import ListingRequest
+from millstream.protocol.streams import Stream
+from millstream.server.access.grants import Action, Grant
+from millstream.server.request import Answer
+from millstream.store.base import Page, Store
+from millstream.store.pending import Eventually, when
+
+_MAX_LOOKED_AT = 1000
+_STEP = 100  # streams looked at in one go when the page needs fewer
+_MARK: Final = "~"  # begins a sealed cursor; a name begins with a slash
+_NONCE_BYTES = 12
+
+MayRead = Callable[[str], bool]
+"""Whether the caller may read the stream of a name."""
+
+
+class CursorSeal:
+    """Encrypts names, so that a cursor tells nothing about them, not even their length."""
+
+    def __init__(self) -> None:
+        self._cipher = AESGCM(secrets.token_bytes(16))
+
+    def seal(self, name: str) -> str:
+        """Make a cursor of a name."""
+        nonce = secrets.token_bytes(_NONCE_BYTES)
+        padded = name.encode().ljust(MAX_NAME_BYTES, b"\0")  # no name has a NUL
+        sealed = nonce + self._cipher.encrypt(nonce, padded, None)
+        return _MARK + base64.urlsafe_b64encode(sealed).decode()
+
+    def unseal(self, cursor: str) -> str:
+        """Give the name of a cursor, which may be one that is not sealed."""
+        if not cursor.startswith(_MARK):
+            return cursor
+        try:
+            sealed = base64.urlsafe_b64decode(cursor[len(_MARK) :])
+            padded = self._cipher.decrypt(sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:], None)
+        except (ValueError, InvalidTag):
+            raise MalformedError(
+                "INVALID_CURSOR", "The cursor is not valid, or no longer: list from the beginning."
+            ) from None
+        return padded.rstrip(b"\0").decode()
+
+
+class Listing:
+    """Answers listings."""
+
+    def __init__(self, store: Store, seal: CursorSeal, clock_ms: Callable[[], int]) -> None:
+        self._store = store
+        self._seal = seal
+        self._clock_ms = clock_ms
+
+    def answer(self, asked: ListingRequest, grant: Grant) -> Answer:
+        """Answer with a page of the streams that a grant allows to read."""
+        after = self._seal.unseal(asked.after)
+        if grant.allows_all(Action.READ):
+            return when(self._look(asked, after, asked.limit), _whole_page)
+        return self._search(asked, partial(grant.allows, Action.READ), [], 0, after)
+
+    def _look(self, asked: ListingRequest, after: str, limit: int) -> Eventually[Page]:
+        return self._store.listing(asked.prefix, asked.glob or None, after, limit, self._clock_ms())
+
+    def _search(
+        self, asked: ListingRequest, may_read: MayRead, found: list[Stream], looked_at: int, after: str
+    ) -> Answer:
+        """Add what is readable of the store's next page to `found`, until that is enough."""
+        step = max(asked.limit - len(found), _STEP)
+
+        def add(page: Page) -> Answer:
+            found.extend(stream for stream in page.streams if may_read(stream.name))
+            if len(found) > asked.limit or (len(found) == asked.limit and page.next_after is not None):
+                del found[asked.limit :]
+                return replies.listing(found, found[-1].name, may_read)
+            cursor, seen = page.next_after, looked_at + len(page.streams)
+            was_cut = len(page.streams) < step  # by the store, which looks at so many names for one page
+            if cursor is not None and not was_cut and seen < _MAX_LOOKED_AT:
+                return self._search(asked, may_read, found, seen, cursor)
+            if cursor is not None and not may_read(cursor):
+                cursor = self._seal.seal(cursor)
+            return replies.listing(found, cursor, may_read)
+
+        return when(self._look(asked, after, step), add)
+
+
+def _whole_page(page: Page) -> Reply:
+    return replies.listing(page.streams, page.next_after, lambda _: True)

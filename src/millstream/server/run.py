@@ -78,6 +78,7 @@ async def running_routes(settings: Settings, store: Store) -> AsyncIterator[Rout
             ticking.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await ticking
+            await routes.close()
             await store.close()
 
 

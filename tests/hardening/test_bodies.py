@@ -9,6 +9,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+import zstandard
 
 from millstream.protocol.sse import Parser, parse_control
 from running import Server, millstream
@@ -101,7 +102,10 @@ BOMB = bytes(100 * 2**20)
 BOMBS: dict[str, tuple[bytes, str, int]] = {
     "a gzip bomb": (gzip.compress(BOMB), "gzip", 413),
     "a deflate bomb": (zlib.compress(BOMB), "deflate", 413),
-    "a bomb in a bomb": (gzip.compress(gzip.compress(BOMB)), "gzip, gzip", 413),
+    "a bomb in a bomb": (gzip.compress(gzip.compress(BOMB)), "gzip, gzip", 415),
+    "nothing, twice": (gzip.compress(b""), "deflate, gzip", 415),
+    "too many members": (gzip.compress(b"") * 2000, "gzip", 413),
+    "too many frames": (zstandard.compress(b"") * 2000, "zstd", 413),
     "a hundred layers": (b"x", ", ".join(["gzip"] * 100), 415),
     "a hundred layers of nothing": (b"x", ", ".join(["identity"] * 100), 415),
     "two members": (gzip.compress(bytes(3 * 2**20)) * 2, "gzip", 413),

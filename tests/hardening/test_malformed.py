@@ -41,6 +41,14 @@ def test_a_malformed_request_gets_one_answer_and_is_closed(wire: Wire, which: st
     assert wire.is_closed()
 
 
+@pytest.mark.parametrize("tail", [b"nonsense\r\n\r\n", b"GET /a HTTP/1.1\r\nHost: a b\r\n\r\n"])
+def test_a_malformed_request_behind_a_good_one_is_refused_once(wire: Wire, tail: bytes) -> None:
+    """In one segment; the server's log has no traceback, which the fixture checks."""
+    wire.send(request("GET", "/nothing") + tail)
+    assert [wire.answer().status, wire.answer().status] == [404, 400]
+    assert wire.is_closed()
+
+
 def test_nothing_was_smuggled(server: Server, wire: Wire) -> None:
     """After all of the above, in the order of this file."""
     assert wire.ask("GET", "/smuggled").status == 404

@@ -65,16 +65,42 @@ def test_a_connection_without_a_request_is_closed_without_a_word() -> None:
 
 def test_a_body_that_stalls_is_given_up_and_one_that_moves_is_not() -> None:
     async def main() -> None:
-        async with serving() as served:
+        async with serving(min_body_bytes_per_s=10) as served:
             client = await with_stream(served)
-            client.send(request("POST", "/s", b"", Content_Length="100"))
+            client.send(request("POST", "/s", b"", Content_Length="10000"))
             await until(lambda: any(connection._parser.in_body for connection in served.native.connections))
             for count in range(1, 5):
-                client.send(b"x")
-                await until(lambda count=count: received(served) == count)
+                client.send(b"x" * 300)
+                await until(lambda count=count: received(served) == 300 * count)
                 served.pass_time(BODY_S - 1)
             served.pass_time(2.0)
             assert await client.status() == 408
+
+    run(main())
+
+
+@pytest.mark.parametrize("rate", [0, 1, 10])
+def test_a_body_that_drips_is_given_up_unless_no_rate_is_demanded(rate: int) -> None:
+    """A byte every 29 seconds is less than one a second."""
+
+    async def main() -> None:
+        async with serving(min_body_bytes_per_s=rate) as served:
+            client = await with_stream(served)
+            client.send(request("POST", "/s", b"", Content_Length="100"))
+            await until(lambda: any(connection._parser.in_body for connection in served.native.connections))
+            client.send(b"x")
+            await until(lambda: received(served) == 1)
+            served.pass_time(BODY_S - 1)
+            if rate:
+                served.pass_time(2.0)
+                assert await client.status() == 408
+                return
+            for count in range(2, 6):
+                client.send(b"x")
+                await until(lambda count=count: received(served) == count)
+                served.pass_time(BODY_S - 1)
+            client.send(b"x" * 95)
+            assert await client.status() == 204
 
     run(main())
 

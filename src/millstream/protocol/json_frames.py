@@ -10,13 +10,17 @@ turns into a JSON array by wrapping it, without parsing:
 PROTOCOL.md 9.1; rules A3, A10, G4.
 """
 
+import codecs
+import contextlib
+import itertools
 import re
-from itertools import accumulate
+from collections.abc import Iterator
 from typing import Final
 
 import msgspec
 
 from millstream.protocol.errors import MalformedError
+from millstream.protocol.json_slices import SLICE_BYTES, depth_of, find_end, guess_ends
 
 MAX_DEPTH: Final = 512
 
@@ -27,8 +31,9 @@ _Message = bytes | msgspec.Raw
 """The bytes of a message; a `Raw` is a view into its body, not a copy."""
 
 _SPACE = b" \t\n\r"
-_NESTING = re.compile(rb'[\[\]{}]|"(?:[^"\\]|\\.)*+"', re.DOTALL)
-_SURROGATE = re.compile(rb"(\\\\)|\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
+_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
+_PLACE = re.compile(r"\(byte (\d+)\)")
+_LONGEST_ESCAPE = len(rb"\ufffd")
 
 
 def frame(body: bytes) -> bytes:
@@ -36,12 +41,54 @@ def frame(body: bytes) -> bytes:
 
     An empty array gives no bytes; the caller decides whether that is allowed.
     """
+    if len(body) <= SLICE_BYTES:
+        return _frame(body)
+    text = body.strip(_SPACE)
+    if text[:1] != b"[":
+        return _frame(text)
+    if text[-1:] != b"]":
+        raise MalformedError("INVALID_JSON", "The body is not valid JSON: an array does not end.")
+    return b"".join(_frame_items(text[1:-1].strip(_SPACE)))
+
+
+def _frame_items(items: bytes) -> Iterator[bytes]:
+    """Frame the items of an array in slices, see `json_slices`."""
+    start = end = 0
+    while len(items) - start > SLICE_BYTES:
+        for end in itertools.chain(guess_ends(items, start), _end_of_long_item(items, start)):
+            with contextlib.suppress(MalformedError):
+                framed = _frame(b"[%b]" % items[start:end])
+                break
+        else:
+            end = find_end(items, start)
+            framed = _frame(b"[%b]" % items[start:end], start)
+        yield framed or _no_item()
+        if end == len(items):
+            return
+        start = end + 1
+    yield _frame(b"[%b]" % items[start:], start) or (_no_item() if items else b"")
+
+
+def _end_of_long_item(items: bytes, start: int) -> Iterator[int]:
+    """Guess the end of an item that is longer than a slice: msgspec says where it found something else."""
     try:
-        if not body.isascii():
-            body.decode()  # msgspec does not check the text inside of `Raw` values
+        _value.decode(memoryview(items)[start:])
+    except (msgspec.DecodeError, RecursionError) as error:
+        place = _PLACE.search(str(error))
+        if place is not None and int(place[1]) > SLICE_BYTES:
+            yield start + int(place[1])
+    else:
+        yield len(items)
+
+
+def _frame(body: bytes, start: int = 0) -> bytes:
+    """Frame a body, or a slice of one that starts at a byte."""
+    try:
+        _check_text(body)
         messages = _messages(body)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise MalformedError("INVALID_JSON", f"The body is not valid JSON: {error}.") from None
+        where = f", in the part from byte {start} on" if start else ""
+        raise MalformedError("INVALID_JSON", f"The body is not valid JSON: {error}{where}.") from None
     except RecursionError:
         raise _too_deep() from None
     if not messages:
@@ -51,11 +98,23 @@ def frame(body: bytes) -> bytes:
     least = 2 * levels  # a value that is nested deeper has at least two bytes for each level
     if len(body) > least:
         lengths = list(map(len, messages))
-        if max(lengths) > least and any(len(one) > least and _depth(bytes(one)) > levels for one in messages):
+        if max(lengths) > least and any(
+            len(one) > least and _is_deep(bytes(one), levels) for one in messages
+        ):
             raise _too_deep()
         if is_array and sum(lengths) + len(messages) + 1 == len(body):  # no spaces around messages
             return b"".join((memoryview(body)[1:-1], b","))
     return b",".join([*messages, b""])
+
+
+def _check_text(body: bytes) -> None:
+    """Check that a text is UTF-8, which msgspec does not do inside of `Raw` values."""
+    if body.isascii():
+        return
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    for start in range(0, len(body), SLICE_BYTES):
+        decoder.decode(body[start : start + SLICE_BYTES])
+    decoder.decode(b"", final=True)
 
 
 def wrap(stored: bytes) -> bytes:
@@ -65,7 +124,9 @@ def wrap(stored: bytes) -> bytes:
 
 def message_ends(stored: bytes) -> list[int]:
     """Find the end of each stored message, its comma included, as an offset from the first byte."""
-    return list(accumulate(len(message) + 1 for message in _messages(wrap(stored)))) if stored else []
+    return (
+        list(itertools.accumulate(len(message) + 1 for message in _messages(wrap(stored)))) if stored else []
+    )
 
 
 def split(body: bytes) -> list[bytes]:
@@ -79,7 +140,7 @@ def _messages(body: bytes) -> list[_Message]:
     except msgspec.DecodeError:
         # JSON allows an escaped surrogate without its partner, and JavaScript writes them; msgspec
         # rejects them. Validate with a replacement of the same length, keep the original bytes.
-        replaced = _SURROGATE.sub(lambda match: match[1] or rb"\ufffd", body)
+        replaced = _without_surrogates(body)
         if replaced == body:
             raise
     messages: list[_Message] = []
@@ -99,17 +160,28 @@ def _parse(body: bytes) -> list[_Message]:
     return list(_array.decode(body)) if _is_array(body) else [_value.decode(body)]
 
 
-def _depth(message: bytes) -> int:
-    if message.count(b"[") + message.count(b"{") < MAX_DEPTH:
-        return 0  # too few brackets to be nested too deep
-    depth = deepest = 0
-    for match in _NESTING.finditer(message):
-        if match[0] in b"[{":
-            depth += 1
-            deepest = max(deepest, depth)
-        elif match[0] in b"]}":
-            depth -= 1
-    return deepest
+def _without_surrogates(body: bytes) -> bytes:
+    """Replace escaped surrogates by another character, in steps that do not cut an escape."""
+    text = body.replace(rb"\\", b"__")  # then every backslash begins an escape
+    pieces, start = [], 0
+    while start < len(text):
+        end = start + SLICE_BYTES
+        if end < len(text):
+            escape = text.rfind(b"\\", end - _LONGEST_ESCAPE + 1, end)
+            end = escape if escape > start else end
+        pieces.append(_SURROGATE.sub(rb"\\ufffd", text[start:end]))
+        start = end
+    return b"".join(pieces)
+
+
+def _is_deep(message: bytes, levels: int) -> bool:
+    if message.count(b"[") + message.count(b"{") <= levels:
+        return False  # too few brackets
+    return depth_of(message) > levels
+
+
+def _no_item() -> bytes:
+    raise MalformedError("INVALID_JSON", "The body is not valid JSON: an item is missing beside a comma.")
 
 
 def _too_deep() -> MalformedError:

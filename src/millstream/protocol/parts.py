@@ -86,6 +86,16 @@ def is_commit(query: Query) -> bool:
     return True
 
 
+def parse_post(
+    query: Query, fields: Headers, body: bytes
+) -> StageRequest | CommitRequest | AppendRequest | None:
+    """Read a POST that stages or commits; a commit of nothing is a close, and None is a plain append."""
+    if is_commit(query):
+        return parse_commit(fields, body)
+    id = part_of(query)
+    return parse_stage(id, fields, body) if id is not None else None
+
+
 def parse_stage(id: str, fields: Headers, body: bytes) -> StageRequest:
     """Read a POST that stages a part."""
     append = parse_append(fields, body)
@@ -102,6 +112,8 @@ def parse_commit(fields: Headers, body: bytes) -> CommitRequest | AppendRequest:
         ids = _listed.decode(body).parts
     except msgspec.MsgspecError as error:
         raise MalformedError("INVALID_PARTS", f'The body is {{"parts": ["id", ...]}}: {error}.') from None
+    if len(ids) > MAX_PARTS:
+        raise MalformedError("INVALID_PARTS", f"A commit names at most {MAX_PARTS} parts.")
     for id in ids:
         _parse_id(id.encode())
     if len(set(ids)) < len(ids):

@@ -53,6 +53,12 @@ REQUEST_TIMEOUT: Final = problem(408, "TIMEOUT", "The request took too long to a
 OVERLOADED: Final = problem(
     503, "OVERLOADED", "More comes than the server can keep up with; nothing was changed.", _retry_after(1)
 )
+BODIES_FULL: Final = problem(
+    503,
+    "TOO_MANY_BODIES",
+    "Clients send more large bodies at once than the server has room for; nothing was changed.",
+    _retry_after(1),
+)
 GOING_AWAY: Final = problem(410, "GOING_AWAY", "The server is shutting down.")
 INTERNAL_ERROR: Final = problem(500, "INTERNAL_ERROR", "The server failed to answer; its log says why.")
 
@@ -79,7 +85,20 @@ def not_ready(status: str) -> Reply:
 URL_TOO_LONG: Final = problem(414, "URL_TOO_LONG", "The URL is too long.")
 HEADERS_TOO_LARGE: Final = problem(431, "HEADERS_TOO_LARGE", "The headers are too large or too many.")
 MALFORMED_HTTP: Final = problem(400, "MALFORMED_HTTP", "The request is not valid HTTP/1.1.")
-INVALID_HOST: Final = problem(400, "INVALID_HOST", "A request has one Host header.")
+INVALID_HOST: Final = problem(
+    400,
+    "INVALID_HOST",
+    "A request has one Host header: a name or an address, and a port if it is not the usual.",
+)
+UNSUPPORTED_VERSION: Final = problem(505, "UNSUPPORTED_VERSION", "Send HTTP/1.1 or HTTP/1.0.")
+UNSUPPORTED_TRANSFER_CODING: Final = problem(
+    501,
+    "UNSUPPORTED_TRANSFER_CODING",
+    "Transfer-Encoding may be chunked only; to compress a body, use Content-Encoding.",
+)
+UNEXPECTED_BODY: Final = problem(
+    413, "BODY_TOO_LARGE", "Only PUT and POST to a stream may have a body of more than 64 KiB."
+)
 
 
 def body_too_large(max_bytes: int) -> Reply:

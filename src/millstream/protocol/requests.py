@@ -51,6 +51,8 @@ class CreateRequest(msgspec.Struct, frozen=True):
     fork_offset: int | None = None
     fork_sub_offset: int = 0
     retention: Retention = KEEP_ALL
+    messages: bytes | MalformedError | None = None
+    """The body framed as JSON, or why it is not JSON; None if nobody has looked (see `check_content`)."""
 
 
 class LiveMode(enum.Enum):
@@ -123,6 +125,23 @@ def parse_create(fields: Headers, body: bytes) -> CreateRequest:
             fields.get(headers.STREAM_RETAIN_BYTES), fields.get(headers.STREAM_RETAIN_SECONDS)
         ),
     )
+
+
+def check_content(create: CreateRequest) -> CreateRequest:
+    """Frame the body as JSON ahead of the decision, where a stream that is created would need it.
+
+    Whether it is needed is only known then: the stream may exist, or be a fork with its source's type.
+    """
+    content_type = create.content_type
+    may_be_json = kind_of(content_type) is Kind.JSON if content_type else create.forked_from is not None
+    if not create.body or not may_be_json:
+        return create
+    messages: bytes | MalformedError
+    try:
+        messages = json_frames.frame(create.body)
+    except MalformedError as error:
+        messages = error
+    return msgspec.structs.replace(create, messages=messages)
 
 
 def location(fields: Headers, scheme: bytes, path: bytes, *, trust_forwarded: bool) -> bytes:

@@ -14,6 +14,7 @@ import msgspec
 
 from millstream.protocol import json_frames, producers, retention
 from millstream.protocol.content import DEFAULT_TYPE, Kind, kind_of, same_type
+from millstream.protocol.errors import MalformedError
 from millstream.protocol.expiry import FOREVER, Lifetime
 from millstream.protocol.producers import (
     NO_FLOOR,
@@ -419,7 +420,7 @@ def plan_create(
 
 def complete_create(stream: Stream, request: CreateRequest, now_ms: int) -> Create:
     """Complete a new stream with its first content and its lifetime (rules C3, C4)."""
-    data = json_frames.frame(request.body) if stream.kind is Kind.JSON and request.body else request.body
+    data = _first_content(request) if stream.kind is Kind.JSON and request.body else request.body
     stream.tail += len(data)
     stream.closed = request.closed
     stream.deadline_ms = stream.lifetime.deadline_ms(now_ms)
@@ -428,6 +429,13 @@ def complete_create(stream: Stream, request: CreateRequest, now_ms: int) -> Crea
     if data:
         stream.marks = retention.marked(stream.marks, stream.retention, stream.tail, now_ms)
     return Create(stream, data)
+
+
+def _first_content(request: CreateRequest) -> bytes:
+    messages = request.messages if request.messages is not None else json_frames.frame(request.body)
+    if isinstance(messages, MalformedError):
+        raise messages
+    return messages
 
 
 # -- Deleting ------------------------------------------------------------------------------------

@@ -1,13 +1,15 @@
 """Compression both ways: responses by `Accept-Encoding`, request bodies by `Content-Encoding`.
 
 A decoded body may not exceed the limit on bodies, nor grow a thousandfold: a few kilobytes that expand
-to gigabytes are refused while they are decoded, not after.
+to gigabytes are refused while they are decoded, not after. The time is bounded, too: a body has one coding
+and a limited number of gzip members or zstd frames, and input is taken in steps, so that nothing copies the
+rest of it again and again.
 
 Rules A11, G5.
 """
 
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from functools import lru_cache
 
 import brotli
@@ -18,7 +20,9 @@ from millstream.protocol.errors import MalformedError, TooLargeError, Unsupporte
 MIN_BYTES = 1024
 """Smaller responses are not worth compressing."""
 
-_MAX_CODINGS = 4
+MAX_MEMBERS = 1024
+"""Most gzip members or zstd frames in one body: each costs time, even an empty one."""
+
 _MAX_RATIO = 1000
 _MIN_RATIO_BYTES = 2**20  # below this much output, no ratio is suspicious
 _STEP = 64 * 1024
@@ -55,22 +59,13 @@ def compress(body: bytes, coding: bytes) -> bytes:
 
 
 def decompress(body: bytes, content_encoding: bytes, max_bytes: int) -> bytes:
-    """Decode a request body, undoing its codings from the last to the first."""
-    codings = content_encoding.lower().split(b",")
-    if len(codings) > _MAX_CODINGS:
-        detail = f"A body has at most {_MAX_CODINGS} codings."
-        raise UnsupportedEncodingError("UNSUPPORTED_ENCODING", detail)
-    for coding in reversed(codings):
-        body = _decode(body, coding.strip(), max_bytes)
-    return body
-
-
-def _decode(body: bytes, coding: bytes, max_bytes: int) -> bytes:
+    """Decode a request body; it has one coding, because each further one multiplies the work."""
+    coding = content_encoding.strip().lower()
     if coding == b"identity":
         return body
     if coding not in _DECOMPRESSORS:
         known = ", ".join(name.decode() for name in _DECOMPRESSORS)
-        raise UnsupportedEncodingError("UNSUPPORTED_ENCODING", f"Content-Encoding may be {known}.")
+        raise UnsupportedEncodingError("UNSUPPORTED_ENCODING", f"Content-Encoding may be one of {known}.")
     limit = min(max_bytes, max(_MIN_RATIO_BYTES, len(body) * _MAX_RATIO))
     pieces, size = [], 0
     try:
@@ -99,44 +94,63 @@ def _deflate(body: bytes, window: int) -> bytes:
     return compressor.compress(body) + compressor.flush()
 
 
-def _pieces(decompressor: "zlib._Decompress", body: bytes) -> Iterator[bytes]:
+def _inflate(decompressor: "zlib._Decompress", body: memoryview, at: int) -> Generator[bytes, None, int]:
+    """Decode one zlib stream that begins at an index of the body, and return the index of its end."""
     while not decompressor.eof:
-        piece = decompressor.decompress(body, _STEP)
-        body = decompressor.unconsumed_tail
-        if not piece and not body and not decompressor.eof:
+        given = body[at : at + _STEP]
+        piece = decompressor.decompress(given, _STEP)
+        taken = len(given) - len(decompressor.unconsumed_tail) - len(decompressor.unused_data)
+        if not piece and not taken and not decompressor.eof:
             raise EOFError
+        at += taken
         yield piece
+    return at
+
+
+def _count(member: int) -> int:
+    """Count one more member of a body, if it may have one."""
+    if member >= MAX_MEMBERS:
+        raise TooLargeError(
+            "TOO_MANY_MEMBERS", f"A body has at most {MAX_MEMBERS} gzip members or zstd frames."
+        )
+    return member + 1
 
 
 def _gunzip(body: bytes) -> Iterator[bytes]:
-    while body:  # one member after the other
-        decompressor = zlib.decompressobj(wbits=31)
-        yield from _pieces(decompressor, body)
-        body = decompressor.unused_data
+    at = members = 0
+    while at < len(body):
+        members = _count(members)
+        at = yield from _inflate(zlib.decompressobj(wbits=31), memoryview(body), at)
 
 
 def _inflate_deflate(body: bytes) -> Iterator[bytes]:
     # "deflate" means the zlib format, but some clients send it raw; the first byte tells them apart.
-    decompressor = zlib.decompressobj(wbits=15 if body[0] & 0x0F == 8 else -15)
-    yield from _pieces(decompressor, body)
-    if decompressor.unused_data:
+    decompressor = zlib.decompressobj(wbits=15 if body[:1] and body[0] & 0x0F == 8 else -15)
+    end = yield from _inflate(decompressor, memoryview(body), 0)
+    if end < len(body):
         raise zlib.error
 
 
 def _unbrotli(body: bytes) -> Iterator[bytes]:
     decompressor = brotli.Decompressor()
-    yield decompressor.process(body, output_buffer_limit=_STEP)
+    at = 0
     while not decompressor.is_finished():
-        piece = decompressor.process(b"", output_buffer_limit=_STEP)
-        if not piece:
+        given = body[at : at + _STEP] if decompressor.can_accept_more_data() else b""
+        at += len(given)
+        piece = decompressor.process(given, output_buffer_limit=_STEP)
+        if not piece and not given and not decompressor.is_finished():
             raise EOFError
         yield piece
+    if at < len(body):
+        raise brotli.error
 
 
 def _unzstd(body: bytes) -> Iterator[bytes]:
-    at = 0
-    while at < len(body):  # one frame after the other
-        frame = zstandard.ZstdDecompressor(max_window_size=2**23).decompressobj()
+    decompressor = zstandard.ZstdDecompressor(max_window_size=2**23)  # one for all frames: it is large
+    at = frames = 0
+    while at < len(body):
+        frames = _count(frames)
+        frame = decompressor.decompressobj()
         while not frame.eof:
             if at >= len(body):
                 raise EOFError

@@ -26,6 +26,7 @@ _OTHERS = (
     "sse_ttl_s",
     "header_timeout_s",
     "body_timeout_s",
+    "min_body_bytes_per_s",
     "idle_timeout_s",
     "drain_timeout_s",
     "cors_origin",

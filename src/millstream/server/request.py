@@ -1,5 +1,7 @@
 """A request as the routes see it, whichever server received it."""
 
+from typing import Final
+
 import msgspec
 
 from millstream.protocol import caching
@@ -10,6 +12,10 @@ from millstream.store.pending import Pending
 
 Answer = Reply | EventFeed | Pending[Reply | EventFeed]
 """A reply, an event stream, or one of them that is not ready yet."""
+
+
+SMALL_BODY_BYTES: Final = 64 * 1024
+"""Up to this size a body is read before its request is authorized, and checked on the event loop."""
 
 
 class Request(msgspec.Struct, gc=False):

@@ -9,10 +9,11 @@ import asyncio
 import logging
 from collections.abc import Callable
 from functools import lru_cache, partial
+from typing import Any
 
 import msgspec
 
-from millstream.protocol import caching, headers, problems, replies, streams
+from millstream.protocol import caching, headers, parts, problems, replies, streams
 from millstream.protocol.errors import RequestError
 from millstream.protocol.http import Header, Reply
 from millstream.protocol.names import (
@@ -23,14 +24,17 @@ from millstream.protocol.names import (
     is_reserved,
     parse_name,
 )
+from millstream.protocol.parts import CommitRequest, StageRequest
 from millstream.protocol.queries import Query
 from millstream.protocol.reads import Chunk, PollOutcome, poll_outcome
 from millstream.protocol.replies import reply_to
 from millstream.protocol.requests import (
     AppendRequest,
+    CreateRequest,
     LiveMode,
     ReadRequest,
     asks_what_get_answers,
+    check_content,
     location,
     parse_append,
     parse_create,
@@ -54,11 +58,12 @@ from millstream.server.live.readers import Caller, LiveReaders
 from millstream.server.long_answers import LongBody
 from millstream.server.pages import at_root
 from millstream.server.part_routes import PartRoutes
-from millstream.server.request import Answer, Request
+from millstream.server.request import SMALL_BODY_BYTES, Answer, Request
 from millstream.server.settings import Settings
 from millstream.server.telemetry.engine_metrics import EngineMetrics
 from millstream.server.telemetry.latencies import CONTROL, LIVE
 from millstream.server.telemetry.metrics import Labelled, Metrics
+from millstream.server.workers import Workers, takes_long
 from millstream.store.base import Appended, Created, Head, Read, Store
 from millstream.store.pending import Eventually, Pending, when
 
@@ -97,6 +102,8 @@ class Routes:
         self._clock_ms = clock_ms
         self._listing = Listing(store, CursorSeal(), clock_ms)
         self.admission = Admission(store, settings)
+        self._workers = Workers()
+        self.close = self._workers.close
         self._anycable_reads = AnyCableReads(self.live, self.metrics, self._coded)
         self.place = lru_cache(_KEPT_PLACES)(self._find_place)
         """Finds what a path names, and who answers there if it is not a stream."""
@@ -119,7 +126,7 @@ class Routes:
         self._origins = Origins(settings, is_open=auth.is_open)
         self._checks_host, self._accepted_hosts = self._origins.checks_host, self._origins.accepted_hosts
         self.controls = Control(self.store, self.live, auth, self._listing, self.metrics, self._clock_ms)
-        self._parts = PartRoutes(self.store, settings, self.metrics, self._body, self._clock_ms)
+        self._parts = PartRoutes(self.store, settings, self.metrics, self._clock_ms)
         self._limits = Limits(settings)
         self.is_guarded = self._limits.are_on or not auth.is_open
         """Whether anybody may be refused for who he is, or for how often he asks."""
@@ -127,6 +134,21 @@ class Routes:
 
     def _readers(self) -> Labelled:
         return {"long-poll": len(self.live.polls), "sse": len(self.live.feeds)}
+
+    def refuse_head(self, request: Request) -> Reply | None:
+        """Refuse a request with a large body by its head, before the body fills memory."""
+        try:
+            name, elsewhere = self.place(request.path, request.mount)
+            if elsewhere is not None or request.method not in (b"PUT", b"POST"):
+                return problems.UNEXPECTED_BODY
+            refusal = None
+            if not self.auth.is_open:
+                refusal = self.auth.authorize(request, Action.WRITE, name, self._clock_ms() / 1000)
+            return refusal if refusal is not None else self.admission.refusal()
+        except RequestError as error:
+            return problems.malformed(error)
+        except Exception as error:
+            return failed(error)
 
     def refused(self, client: bytes, reply: Reply) -> None:
         """Take note of an answer to what never became a whole request."""
@@ -188,21 +210,53 @@ class Routes:
             refusal = self._origins.refuse_write(request)
         if refusal is not None:
             return refusal
+        body, is_encoded = request.body, b"content-encoding" in fields
+        if (is_encoded or len(body) > SMALL_BODY_BYTES) and takes_long(request):
+            return self._workers.parse(
+                partial(self._parse_post, request), partial(self._after_work, self._post_later, name)
+            )
         try:
-            if request.query:
-                found = self._parts.post(name, request)
-                if found is not None and not isinstance(found, AppendRequest):
-                    return found
+            if request.query or is_encoded:
+                posted = self._parse_post(request)
+                if not isinstance(posted, AppendRequest):
+                    return self._parts.post(name, posted)
             else:
-                found = None
-            body = self._body(request) if b"content-encoding" in fields else request.body
-            append = found or parse_append(fields, body)
+                posted = parse_append(fields, body)
         except RequestError as error:
             return self._refuse_append(name, error)
-        decision = self.store.append(name, append, self._clock_ms())
+        decision = self.store.append(name, posted, self._clock_ms())
         if isinstance(decision, streams.Append):  # the common case, without a detour
             return self._appended(decision)
         return when(decision, self._appended)
+
+    def _parse_post(self, request: Request) -> AppendRequest | StageRequest | CommitRequest:
+        body = self._body(request)
+        found = parts.parse_post(Query(request.query), request.headers, body) if request.query else None
+        return found or parse_append(request.headers, body)
+
+    def _post_later(
+        self, name: str, posted: AppendRequest | StageRequest | CommitRequest | RequestError
+    ) -> Answer:
+        """Go on with a POST whose body a worker has parsed."""
+        if isinstance(posted, RequestError):
+            return self._refuse_append(name, posted)
+        overload = self.admission.refusal()  # again: more may have come meanwhile
+        if overload is not None:
+            return overload
+        if not isinstance(posted, AppendRequest):
+            return self._parts.post(name, posted)
+        return when(self.store.append(name, posted, self._clock_ms()), self._appended)
+
+    def _after_work(self, then: Callable[[str, Any], Answer], name: str, found: object) -> Answer:
+        """Go on after a worker; whatever goes wrong becomes a reply."""
+        if isinstance(found, Exception) and not isinstance(found, RequestError):
+            return failed(found)
+        try:
+            return then(name, found)
+        except RequestError as error:
+            return problems.malformed(error)
+        except Exception as error:
+            return failed(error)
 
     def _refuse_append(self, name: str, error: RequestError) -> Answer:
         """Refuse a malformed append; a stream that does not exist is reported first (rule A2)."""
@@ -221,7 +275,24 @@ class Routes:
         refusal = self.admission.refusal() or self._origins.refuse_write(request)
         if refusal is not None:
             return refusal
-        create = parse_create(request.headers, self._body(request))
+        if takes_long(request):
+            then = partial(self._create_later, request)
+            return self._workers.parse(
+                partial(self._parse_create, request), partial(self._after_work, then, name)
+            )
+        return self._plan_create(request, name, parse_create(request.headers, self._body(request)))
+
+    def _parse_create(self, request: Request) -> CreateRequest:
+        return check_content(parse_create(request.headers, self._body(request)))
+
+    def _create_later(self, request: Request, name: str, create: CreateRequest | RequestError) -> Answer:
+        """Go on with a PUT whose body a worker has parsed."""
+        if isinstance(create, RequestError):
+            raise create
+        overload = self.admission.refusal()
+        return overload if overload is not None else self._plan_create(request, name, create)
+
+    def _plan_create(self, request: Request, name: str, create: CreateRequest) -> Answer:
         if create.forked_from is not None:
             source = self._unmounted(create.forked_from, request.mount)
             refusal = refuse(request.grant, Action.READ, source)

@@ -17,6 +17,7 @@ from millstream.server.access.auth import check_exposure, open_auth
 from millstream.server.allocator import keep_freed_memory
 from millstream.server.http.connection import Connection
 from millstream.server.http.server import NativeServer
+from millstream.server.http.tls import Handshake
 from millstream.server.reloading import Reloader, load_tls
 from millstream.server.routes import Routes
 from millstream.server.settings import Settings, SettingsError
@@ -26,6 +27,7 @@ from millstream.server.telemetry import logs
 from millstream.server.telemetry.access_log import ObservedRoutes, Observer, log_access
 from millstream.server.telemetry.admin import AdminRoutes
 from millstream.server.telemetry.tracing import open_tracing
+from millstream.server.telemetry.watchdog import Watchdog
 from millstream.store.base import Store, StoreError
 from millstream.store.log.opening import folder_store
 from millstream.store.memory import memory_store
@@ -77,14 +79,19 @@ async def running_routes(settings: Settings, store: Store) -> AsyncIterator[Rout
         else:
             routes = Routes(store, settings, auth, clock_ms)
         routes.admission.iteration_began_s = asyncio.get_running_loop().time
+        watchdog = Watchdog(settings.stall_log_ms / 1000)
+        routes.metrics.include(watchdog)
+        watchdog.start()
         ticking = asyncio.create_task(_tick(routes))
         try:
             yield routes
         finally:
             routes.live.drain()
+            watchdog.stop()
             ticking.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await ticking
+            await routes.close()
             await store.close()
 
 
@@ -161,8 +168,12 @@ async def _serve(settings: Settings, announce: Callable[[str], None], load: Call
 
 async def _listen(host: str, port: int, native: NativeServer, tls: ssl.SSLContext | None) -> asyncio.Server:
     loop = asyncio.get_running_loop()
+
+    def accept() -> asyncio.Protocol:
+        return Connection(native, loop) if tls is None else Handshake(native, loop, tls)
+
     try:
-        return await loop.create_server(lambda: Connection(native, loop), host, port, ssl=tls, backlog=2048)
+        return await loop.create_server(accept, host, port, backlog=2048)
     except OSError as error:
         raise SettingsError(f"cannot listen on {host}:{port}: {error.strerror or error}.") from None
 

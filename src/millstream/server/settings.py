@@ -94,6 +94,12 @@ class Settings:
     max_body_bytes: int = _setting(
         16 * 2**20, "Maximum size of a request body, after decompression.", minimum=1, maximum=2**30
     )
+    max_bodies_bytes: int = _setting(
+        128 * 2**20,
+        "Maximum bytes of request bodies that are arriving or being checked, of all clients together; beyond "
+        "it, the large body that began first gets 503.",
+        minimum=0,
+    )
     max_staged_bytes: int = _setting(8 * 2**30, "Maximum bytes of staged parts per stream.", minimum=1)
     max_chunk_bytes: int = _setting(
         8 * 2**20, "Maximum bytes in one response; a single larger message is sent whole.", minimum=1
@@ -156,7 +162,12 @@ class Settings:
         minimum=1,
     )
     header_timeout_s: float = _setting(10.0, "How long a client may take to send its headers.", minimum=0.1)
-    body_timeout_s: float = _setting(30.0, "How long a request body may stall.", minimum=0.1)
+    body_timeout_s: float = _setting(
+        30.0, "How long a request body may stall, or be slower than min_body_bytes_per_s.", minimum=0.1
+    )
+    min_body_bytes_per_s: int = _setting(
+        1024, "Minimum rate of a request body, averaged over body_timeout_s; slower ones get 408.", minimum=0
+    )
     idle_timeout_s: float = _setting(75.0, "How long an idle connection is kept open.", minimum=0.1)
     drain_timeout_s: float = _setting(10.0, "How long a stopping server waits for open requests.", minimum=0)
     cors_origin: tuple[str, ...] = _setting(
@@ -197,6 +208,11 @@ class Settings:
     log_format: str = _setting("text", "Format of the log on standard error.", choices=("text", "json"))
     log_level: str = _setting("info", "Minimum level to log.", choices=("debug", "info", "warning", "error"))
     access_log: bool = _setting(False, "Log one line per request.")
+    stall_log_ms: float = _setting(
+        250.0,
+        "Log where the event loop is when it is blocked for longer than this; 0 disables it.",
+        minimum=0,
+    )
     traces: bool = _setting(
         False,
         "Send OpenTelemetry traces, configured by its own variables (OTEL_...); needs millstream[otel].",

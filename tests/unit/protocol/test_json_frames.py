@@ -2,12 +2,14 @@
 
 import json
 import re
+from collections.abc import Callable
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from millstream.protocol import json_frames, json_slices
 from millstream.protocol.errors import MalformedError
 from millstream.protocol.json_frames import MAX_DEPTH, frame, message_ends, wrap
 
@@ -239,3 +241,88 @@ def test_space_around_a_long_body_is_not_stored_and_costs_no_byte_of_it(value: o
     kept = "".join(json.dumps(item, separators=(",", ":")) + "," for item in items).encode()
     for body in (space + text, text + space, space + text + space):
         assert frame(body.encode()) == kept
+
+
+# -- Long bodies, in slices ----------------------------------------------------------------------
+
+
+@pytest.fixture
+def small_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Slices and windows of a few bytes, so that short bodies are long."""
+    for module in (json_frames, json_slices):
+        monkeypatch.setattr(module, "SLICE_BYTES", 24)
+    monkeypatch.setattr(json_slices, "_WINDOW_BYTES", 7)
+    monkeypatch.setattr(json_slices, "_GUESS_BYTES", 10)
+
+
+def judged(body: bytes, how: Callable[[bytes], bytes]) -> bytes | str:
+    try:
+        return how(body)
+    except MalformedError as error:
+        return error.code
+
+
+@pytest.mark.usefixtures("small_slices")
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(values, max_size=20), st.sampled_from([None, 1]), st.data())
+def test_a_body_in_slices_is_judged_as_a_whole_one(
+    messages: list[object], indent: int | None, data: st.DataObject
+) -> None:
+    """A3, A10: also when a byte of it was changed, dropped or doubled."""
+    body = json.dumps(messages, indent=indent, ensure_ascii=data.draw(st.booleans())).encode(
+        errors="surrogatepass"
+    )
+    assert judged(body, frame) == judged(body, json_frames._frame)
+    at = data.draw(st.integers(0, len(body) - 1))
+    change = data.draw(st.binary(max_size=2) | st.sampled_from([b'"', b"\\", b",", b"[", b"}", b"\\ud800"]))
+    damaged = body[:at] + change + body[at + 1 :]
+    assert judged(damaged, frame) == judged(damaged, json_frames._frame)
+
+
+AWKWARD = {
+    "commas in strings": b'["a,b","c],[d","e\\",\\"f"' + b',"g,h"' * 20 + b"]",
+    "long strings": b'["' + b"x" * 100 + b'","' + b'\\"' * 60 + b'"]',
+    "long objects": b'[{"a":[' + b"1," * 50 + b'1]},{"a":[' + b"1," * 50 + b"1]},2,3]",
+    "long and short": b"[" + b"1," * 20 + b"[" + b"1," * 40 + b"1]" + b",1" * 20 + b"]",
+    "spaces": b"[ " + b"  1 ,  " * 20 + b" 1  ]  ",
+    "only spaces": b"[" + b" " * 100 + b"]",
+    "one scalar": b'  "' + b"x" * 100 + b'"  ',
+    "other letters": ("[" + '"\u00e4\u20ac", ' * 20 + "1]").encode().decode("unicode_escape").encode(),
+    "surrogates": b'["\\ud800"' + b',"\\\\ud800\\ud800"' * 20 + b"]",
+    "no item": b"[1," + b"1," * 40 + b"]",
+    "no first item": b"[" + b",1" * 40 + b"]",
+    "no item between": b"[" + b"1," * 20 + b"," + b"1," * 20 + b"1]",
+    "two arrays": b"[" + b"1," * 20 + b"1],[" + b"1," * 20 + b"1]",
+    "no end": b"[" + b"1," * 40,
+    "another end": b"[" + b"1," * 40 + b"1}",
+    "cut bytes": b'["' + b"\xc3" * 60 + b'"]',
+    "a backslash at the end": b'["' + b"x" * 60 + b'\\"]',
+}
+
+
+@pytest.mark.usefixtures("small_slices")
+@pytest.mark.parametrize("which", AWKWARD)
+def test_awkward_bodies_in_slices(which: str) -> None:
+    """A3, A10."""
+    assert judged(AWKWARD[which], frame) == judged(AWKWARD[which], json_frames._frame)
+
+
+@pytest.mark.usefixtures("small_slices")
+@given(st.lists(values, min_size=2, max_size=20))
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_an_end_that_is_found_is_between_two_messages(messages: list[object]) -> None:
+    items = json.dumps(messages).encode()[1:-1]
+    end = json_slices.find_end(items, 0)
+    assert end == len(items) or items[end : end + 1] == b","
+    found = json.loads(b"[" + items[:end] + b"]")
+    assert found == messages[: len(found)]
+
+
+@given(values)
+def test_depth_is_counted(value: object) -> None:
+    def depth(value: object) -> int:
+        if isinstance(value, dict):
+            value = list(value.values())
+        return 1 + max(map(depth, value), default=0) if isinstance(value, list) else 0
+
+    assert json_slices.depth_of(json.dumps(value).encode()) == depth(value)

@@ -21,7 +21,7 @@ from millstream.protocol import problems
 from millstream.protocol.http import Header, Reply
 from millstream.server.live.feeds import EventFeed
 from millstream.server.live.frames import Frame
-from millstream.server.request import Request
+from millstream.server.request import SMALL_BODY_BYTES, Request
 from millstream.server.routes import Routes
 from millstream.server.run import open_store, running_routes
 from millstream.server.settings import Settings, load
@@ -78,13 +78,15 @@ class MillstreamApp:
     async def _http(self, routes: Routes, scope: AsgiScope, receive: Receive, send: Send) -> None:
         headers = _headers(scope)
         common = routes.cors.common_headers(headers.get(b"origin"))
-        body = _oversized(scope, headers, self.settings) or await _body(receive, self.settings.max_body_bytes)
+        request = _request(scope, headers)
+        refusal = _oversized(scope, headers, self.settings)
+        body = refusal if refusal is not None else await _body(receive, routes, request)
         if isinstance(body, Reply):
             await _send_reply(send, body, common)
             return
         if body is None:
             return
-        request, timing = _request(scope, headers, body), routes.metrics.latencies.sample()
+        request.body, timing = body, routes.metrics.latencies.sample()
         answer = routes.handle(request)
         gone = asyncio.create_task(_disconnected(receive))
         try:
@@ -162,7 +164,7 @@ def _headers(scope: AsgiScope) -> dict[bytes, bytes]:
     return headers
 
 
-def _request(scope: AsgiScope, headers: dict[bytes, bytes], body: bytes) -> Request:
+def _request(scope: AsgiScope, headers: dict[bytes, bytes]) -> Request:
     mount = scope.get("root_path", "")
     path = scope.get("raw_path") or scope["path"].encode()
     path = path.partition(b"?")[0]
@@ -170,7 +172,7 @@ def _request(scope: AsgiScope, headers: dict[bytes, bytes], body: bytes) -> Requ
         path = quote(mount).encode() + path  # servers differ in whether the path includes the mount
     method, query = scope["method"].encode(), scope.get("query_string", b"")
     scheme, client = scope.get("scheme", "http").encode(), scope.get("client") or ("",)
-    return Request(method, path, query, headers, body, scheme, mount, client[0].encode())
+    return Request(method, path, query, headers, b"", scheme, mount, client[0].encode())
 
 
 def _oversized(scope: AsgiScope, headers: dict[bytes, bytes], settings: Settings) -> Reply | None:
@@ -186,20 +188,27 @@ def _oversized(scope: AsgiScope, headers: dict[bytes, bytes], settings: Settings
     return None
 
 
-async def _body(receive: Receive, max_bytes: int) -> bytes | Reply | None:
-    pieces: list[bytes] = []
-    size = 0
+async def _body(receive: Receive, routes: Routes, request: Request) -> bytes | Reply | None:
+    """Read a body; a large one only if its request may have one."""
+    max_bytes = routes.settings.max_body_bytes
+    length = request.headers.get(b"content-length", b"")
+    is_large = length.isdigit() and int(length) > SMALL_BODY_BYTES
+    if is_large and (refusal := routes.refuse_head(request)) is not None:
+        return refusal
+    body = bytearray()
     while True:
         message = await receive()
         if message["type"] != "http.request":
             return None  # the client is gone
-        piece = message.get("body", b"")
-        size += len(piece)
-        if size > max_bytes:
+        body += message.get("body", b"")
+        if len(body) > max_bytes:
             return problems.body_too_large(max_bytes)
-        pieces.append(piece)
+        if not is_large and len(body) > SMALL_BODY_BYTES:
+            is_large = True
+            if (refusal := routes.refuse_head(request)) is not None:
+                return refusal
         if not message.get("more_body", False):
-            return b"".join(pieces)
+            return bytes(body)
 
 
 async def _send_reply(send: Send, reply: Reply, common: list[Header], *, has_body: bool = True) -> None:

@@ -12,6 +12,9 @@ at once, or when it is ready:
 
 Requests that arrive while one is being answered are queued, so that responses keep their order. While a
 client does not read its responses, its requests are not read either.
+
+Bodies that do not arrive in one segment have a minimum rate, and count towards what all connections may hold
+together (`bodies`).
 """
 
 import asyncio
@@ -28,12 +31,13 @@ from millstream.server.http.wire import CONTINUE, LAST_CHUNK, encode_head, encod
 from millstream.server.live.feeds import EventFeed
 from millstream.server.live.frames import Frame
 from millstream.server.long_answers import LongBody, StreamLostError
-from millstream.server.request import Request
+from millstream.server.request import SMALL_BODY_BYTES, Request
 from millstream.server.telemetry.latencies import Timing
 from millstream.store.pending import Pending
 
 _WRITE_BUFFER_BYTES = 256 * 1024
 _JOIN_BYTES = 16 * 1024  # below this, one write of a copy is cheaper than two writes
+_YIELD_BYTES = 32 * 1024  # the transport reads on at once while so much arrives, and small chunks cost time
 _LINGER_S = 2.0
 _LINGER_BYTES = 4 * 2**20
 
@@ -47,7 +51,9 @@ class Connection(asyncio.Protocol):
         "_chunked",
         "_closing",
         "_deadline_s",
+        "_due_bytes",
         "_feed",
+        "_held_bytes",
         "_keep_alive",
         "_lingered",
         "_loop",
@@ -79,6 +85,8 @@ class Connection(asyncio.Protocol):
         self._lingered = 0
         self._unsent = 0
         self._deadline_s = 0.0
+        self._due_bytes = 0.0
+        self._held_bytes = 0
         self.writable = True
 
     # -- The transport calls these ---------------------------------------------------------------
@@ -90,7 +98,9 @@ class Connection(asyncio.Protocol):
         send_unpaced_if_local(transport)
         self._wait_at_most(self._server.settings.header_timeout_s)
         self._address = str((transport.get_extra_info("peername") or ("",))[0]).encode()
-        self._parser = RequestParser(self._server.settings, self._server.scheme, self._address)
+        server = self._server
+        check_head = server.routes.refuse_head
+        self._parser = RequestParser(server.settings, server.scheme, self._address, check_head)
         refusal = self._server.admit(self, self._address)
         if refusal is not None:
             self._refuse(refusal)
@@ -99,6 +109,7 @@ class Connection(asyncio.Protocol):
         """Clean up: the client is gone."""
         self._closing = True
         self._server.dismiss(self, self._address)
+        self._hold(0)
         if self._waiting is not None:
             self._waiting.abandon()
         if self._feed is not None:
@@ -120,9 +131,9 @@ class Connection(asyncio.Protocol):
 
     def _feed_parser(self, data: bytes) -> None:
         parser = self._parser
-        was_idle, was_in_body = parser.is_idle, parser.in_body
-        queued, body_bytes = len(parser.requests), parser.body_bytes
+        was_idle, was_in_body, queued = parser.is_idle, parser.in_body, len(parser.requests)
         parser.feed(data)
+        self._hold(parser.body_bytes + parser.queued_bytes + self._answering_bytes())
         is_new = was_idle or len(parser.requests) > queued
         if self._answering is None:
             self._answer_next()
@@ -134,10 +145,18 @@ class Connection(asyncio.Protocol):
         elif parser.refusal is not None:
             self._refuse(parser.refusal)
         elif parser.in_body:
-            if is_new or parser.body_bytes != body_bytes or not was_in_body:
+            if is_new or not was_in_body or parser.body_bytes >= self._due_bytes:
                 self._await_body()
+            if len(data) >= _YIELD_BYTES:
+                self._transport.pause_reading()
+                self._loop.call_soon(self._resume_reading)
         elif is_new and not parser.is_idle:
             self._wait_at_most(self._server.settings.header_timeout_s)
+
+    def _resume_reading(self) -> None:
+        """Go on with a body, after other connections have had their turn."""
+        if self.writable and not self._parser.is_full and not self._transport.is_closing():
+            self._transport.resume_reading()
 
     def eof_received(self) -> bool:
         """Answer what was asked if that is soon: the client sends no more.
@@ -156,8 +175,7 @@ class Connection(asyncio.Protocol):
     def resume_writing(self) -> None:
         """Continue: the client has caught up."""
         self.writable = True
-        if not self._parser.is_full:
-            self._transport.resume_reading()
+        self._resume_reading()
         if self._feed is not None:
             self._feed.pump()
         elif self._pieces is not None:
@@ -255,6 +273,8 @@ class Connection(asyncio.Protocol):
         """Continue after a response, with the next request or waiting for one."""
         self._answering = None
         parser, settings = self._parser, self._server.settings
+        if self._held_bytes:
+            self._hold(parser.body_bytes + parser.queued_bytes)
         timeout_s = settings.idle_timeout_s
         if not self._keep_alive:
             self._close()
@@ -281,9 +301,29 @@ class Connection(asyncio.Protocol):
             self._answer(request)
 
     def _await_body(self) -> None:
-        self._wait_at_most(self._server.settings.body_timeout_s)
+        """Give the body time, until as many bytes have come as the minimum rate demands in that time."""
+        settings = self._server.settings
+        self._wait_at_most(settings.body_timeout_s)
+        due = max(1.0, settings.min_body_bytes_per_s * settings.body_timeout_s)
+        self._due_bytes = self._parser.body_bytes + due
         if self._parser.claim_continue():
             self._transport.write(CONTINUE)
+
+    def _answering_bytes(self) -> int:
+        return len(self._answering.body) if self._answering is not None else 0
+
+    def _hold(self, held_bytes: int) -> None:
+        """Report how many bytes of bodies this connection holds."""
+        before, self._held_bytes = self._held_bytes, held_bytes
+        is_arriving = self._parser.body_bytes > SMALL_BODY_BYTES
+        self._server.bodies.report(self, held_bytes - before, is_arriving=is_arriving)
+
+    def refuse_body(self) -> None:
+        """Give up the body that is arriving: others need the room."""
+        self._parser.refuse(problems.BODIES_FULL)
+        self._hold(self._parser.queued_bytes + self._answering_bytes())
+        if self._answering is None and not self._parser.requests:
+            self._refuse(problems.BODIES_FULL)
 
     # -- Feeding events --------------------------------------------------------------------------
 
@@ -344,6 +384,8 @@ class Connection(asyncio.Protocol):
 
     def _refuse(self, reply: Reply) -> None:
         """Answer a request that is not read to its end, then close."""
+        if self._closing:
+            return  # it was refused behind a request that has just been answered
         self._server.routes.refused(self._address, reply)
         common = self._server.common_headers(self._parser.headers.get(b"origin"))
         assert isinstance(reply.body, bytes)  # a refusal is short

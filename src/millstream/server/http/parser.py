@@ -5,24 +5,33 @@ what is malformed.
 
         IDLE --first byte--> HEAD --blank line--> BODY --last byte--> IDLE
                                |                    |
-                               v too large,         v too large
+                               v too large,         v too large, or not allowed
                              refusal: nothing after it is a request
+
+A body of more than `SMALL_BODY_BYTES` is only read after `check_head` has seen the head of its request: who
+may not send it is refused before it fills memory.
 """
 
 from collections import deque
+from collections.abc import Callable
 from typing import Any
 
 import httptools
 
 from millstream.protocol import problems
 from millstream.protocol.http import Reply
+from millstream.server.access.cors import METHODS
 from millstream.server.http.heads import END, parse_head
+from millstream.server.http.hosts import is_host
 from millstream.server.http.wire import encode_headers
-from millstream.server.request import Request
+from millstream.server.request import SMALL_BODY_BYTES, Request
 from millstream.server.settings import Settings
 
 _MAX_HEADERS = 128
 _MAX_QUEUED = 64
+
+CheckHead = Callable[[Request], Reply | None]
+"""Refuses a request with a large body by its head."""
 
 
 class RequestParser:
@@ -30,6 +39,7 @@ class RequestParser:
 
     __slots__ = (
         "_body",
+        "_check_head",
         "_client",
         "_expects_continue",
         "_expects_plain",
@@ -38,7 +48,6 @@ class RequestParser:
         "_llhttp",
         "_max_body_bytes",
         "_max_plain_bytes",
-        "_queued_bytes",
         "_request",
         "_scheme",
         "_settings",
@@ -47,19 +56,23 @@ class RequestParser:
         "head_bytes",
         "in_body",
         "is_idle",
+        "queued_bytes",
         "refusal",
         "requests",
     )
 
-    def __init__(self, settings: Settings, scheme: bytes, client: bytes) -> None:
+    def __init__(
+        self, settings: Settings, scheme: bytes, client: bytes, check_head: CheckHead = lambda _request: None
+    ) -> None:
         self._settings = settings
+        self._check_head = check_head
         self._scheme = scheme
         self._client = client
         self._max_body_bytes = settings.max_body_bytes
         self._max_plain_bytes = min(settings.max_header_bytes, settings.max_url_bytes)
         self._llhttp: Any = httptools.HttpRequestParser(self)
         self.requests: deque[Request] = deque()
-        self._queued_bytes = 0
+        self.queued_bytes = 0
         self.refusal: Reply | None = None
         self._begin()
 
@@ -68,11 +81,11 @@ class RequestParser:
         self._expects_plain = True  # False while llhttp reads a request, and after a last or refused one
         self.in_body = False
         self.head_bytes = 0  # received of a head that is not whole, or since the last byte of a body
-        self.body_bytes = 0
+        self.body_bytes = 0  # received of a body that is not whole
         self._url = b""
         self._headers: dict[bytes, bytes] = {}
         self._request: Request | None = None
-        self._body: list[bytes] = []
+        self._body = bytearray()
         self._field_bytes = 0
         self._expects_continue = False
 
@@ -84,12 +97,12 @@ class RequestParser:
     @property
     def is_full(self) -> bool:
         """Whether as many requests are queued as one client may have."""
-        return len(self.requests) >= _MAX_QUEUED or self._queued_bytes > self._max_body_bytes
+        return len(self.requests) >= _MAX_QUEUED or self.queued_bytes > self._max_body_bytes
 
     def take(self) -> Request:
         """Take the next request from the queue."""
         request = self.requests.popleft()
-        self._queued_bytes -= len(request.body)
+        self.queued_bytes -= len(request.body)
         return request
 
     def claim_continue(self) -> bool:
@@ -143,7 +156,7 @@ class RequestParser:
 
     def _queue(self, request: Request) -> None:
         self.requests.append(request)
-        self._queued_bytes += len(request.body)
+        self.queued_bytes += len(request.body)
 
     def _feed_llhttp(self, data: bytes) -> None:
         while data:
@@ -152,7 +165,7 @@ class RequestParser:
             except httptools.HttpParserUpgrade as upgrade:
                 data = self._without_upgrade() + data[upgrade.args[0] :]
             except httptools.HttpParserError:
-                self._refuse(problems.MALFORMED_HTTP)
+                self.refuse(problems.MALFORMED_HTTP)
                 return
             else:
                 return
@@ -171,17 +184,17 @@ class RequestParser:
         self._llhttp = httptools.HttpRequestParser(self)
         return head + encode_headers(fields) + b"\r\n"
 
-    def _refuse(self, reply: Reply) -> None:
+    def refuse(self, reply: Reply) -> None:
+        """Take no further request, and drop the body that is arriving."""
         self._expects_plain = False
         if self.refusal is None:
             self.refusal = reply
+            self._body = bytearray()
+            self.body_bytes = 0
 
     def _refuse_head(self) -> None:
         too_long_url = len(self._url) > self._settings.max_url_bytes
-        self._refuse(problems.URL_TOO_LONG if too_long_url else problems.HEADERS_TOO_LARGE)
-
-    def _refuse_body(self) -> None:
-        self._refuse(problems.body_too_large(self._settings.max_body_bytes))
+        self.refuse(problems.URL_TOO_LONG if too_long_url else problems.HEADERS_TOO_LARGE)
 
     # -- llhttp calls these ----------------------------------------------------------------------
 
@@ -216,13 +229,9 @@ class RequestParser:
             self._refuse_head()
         if self.refusal is not None or self._is_upgrade():
             return
-        host = headers.get(b"host")
-        takes_chunks = llhttp.get_http_version() != "1.0"
-        if (host is None and takes_chunks) or (host is not None and b"," in host):
-            self._refuse(problems.INVALID_HOST)
-            return
-        if int(headers.get(b"content-length", b"0")) > settings.max_body_bytes:
-            self._refuse_body()
+        refusal = self._refuse_unusual()
+        if refusal is not None:
+            self.refuse(refusal)
             return
         path, _, query = self._url.partition(b"?")
         if not path.startswith(b"/"):
@@ -238,18 +247,49 @@ class RequestParser:
             "",
             self._client,
             llhttp.should_keep_alive(),
-            takes_chunks,
+            llhttp.get_http_version() != "1.0",
         )
+        if self._expects_continue or int(headers.get(b"content-length", b"0")) > SMALL_BODY_BYTES:
+            self._check()
+
+    def _refuse_unusual(self) -> Reply | None:
+        """Refuse what llhttp lets pass, and heads that promise a body that is too large."""
+        headers, llhttp = self._headers, self._llhttp
+        version = llhttp.get_http_version()
+        if version not in ("1.0", "1.1"):
+            return problems.UNSUPPORTED_VERSION if version == "2.0" else problems.MALFORMED_HTTP
+        if llhttp.get_method() == b"CONNECT":  # what follows it would be a tunnel, not a request
+            return problems.method_not_allowed(METHODS)
+        host = headers.get(b"host")
+        if not is_host(host) and (host is not None or version == "1.1"):
+            return problems.INVALID_HOST
+        codings = headers.get(b"transfer-encoding", b"").lower()
+        if codings and version == "1.0":
+            return problems.MALFORMED_HTTP
+        if codings.endswith(b"chunked") and codings.count(b"chunked") == 1 and b"," in codings:
+            return problems.UNSUPPORTED_TRANSFER_CODING
+        if int(headers.get(b"content-length", b"0")) > self._max_body_bytes:
+            return problems.body_too_large(self._max_body_bytes)
+        return None
+
+    def _check(self) -> None:
+        assert self._request is not None
+        refusal = self._check_head(self._request)
+        if refusal is not None:
+            self.refuse(refusal)
 
     def on_body(self, body: bytes) -> None:
         """Take a part of the body."""
+        if self.refusal is not None:
+            return
+        was_small = self.body_bytes <= SMALL_BODY_BYTES
         self.body_bytes += len(body)
+        self._body += body
+        self.head_bytes = 0
         if self.body_bytes > self._max_body_bytes:
-            self._body.clear()
-            self._refuse_body()
-        else:
-            self._body.append(body)
-            self.head_bytes = 0
+            self.refuse(problems.body_too_large(self._max_body_bytes))
+        elif was_small and self.body_bytes > SMALL_BODY_BYTES and b"content-length" not in self._headers:
+            self._check()  # chunks have no length to go by
 
     def on_message_complete(self) -> None:
         """Queue the request."""
@@ -257,7 +297,7 @@ class RequestParser:
             return  # an upgrade request is parsed again, without `Upgrade`
         request = self._request
         assert request is not None
-        request.body = self._body[0] if len(self._body) == 1 else b"".join(self._body)
+        request.body = bytes(self._body)
         self._queue(request)
         self._begin()
         self._expects_plain = request.keep_alive

@@ -7,6 +7,7 @@ from typing import Protocol
 from millstream.protocol import problems
 from millstream.protocol.http import Reply
 from millstream.server.access.cors import Cors
+from millstream.server.http.bodies import Bodies
 from millstream.server.http.wire import date_line, encode_headers
 from millstream.server.request import Answer, Request
 from millstream.server.settings import Settings
@@ -40,6 +41,10 @@ class Routing(Protocol):
         """Answer a request."""
         ...
 
+    def refuse_head(self, request: Request) -> Reply | None:
+        """Refuse a request with a large body by its head, before the body arrives."""
+        ...
+
     def refused(self, client: bytes, reply: Reply) -> None:
         """Count a refusal of bytes that never became a request."""
         ...
@@ -55,6 +60,7 @@ class NativeServer:
         self.scheme = scheme
         self.connections: set[ServedConnection] = set()
         self._by_address: Counter[bytes] = Counter()
+        self.bodies = Bodies(routes.settings.max_bodies_bytes)
         self.draining = False
         self.now_s = 0.0  # accurate to a second, which is enough for timeouts
         self._common: dict[bytes | None, bytes] = {}  # by origin, for this second
@@ -63,6 +69,7 @@ class NativeServer:
     def adopt(self, settings: Settings) -> None:
         """Continue with other settings."""
         self.settings = settings
+        self.bodies.max_bytes = settings.max_bodies_bytes
 
     def admit(self, connection: ServedConnection, address: bytes) -> Reply | None:
         """Register a connection; the reply says why it is refused, if it is."""

@@ -39,6 +39,10 @@ class AdminRoutes:
         """The settings of the server."""
         return self._routes.settings
 
+    def refuse_head(self, request: Request) -> Reply | None:
+        """Refuse a large body: nothing here takes one."""
+        return problems.UNEXPECTED_BODY
+
     def refused(self, client: bytes, reply: Reply) -> None:
         """Record nothing: monitoring requests are not counted."""
 

@@ -59,9 +59,11 @@ class EngineMetrics:
         measures = self._store.measures
         if measures is None:
             return
-        yield _histogram("millstream_sync_seconds", "Duration of each sync of the log.", measures.sync_s)
-        yield _histogram("millstream_sync_records", "Changes per sync.", measures.sync_records)
-        yield _histogram(
+        yield histogram_family(
+            "millstream_sync_seconds", "Duration of each sync of the log.", measures.sync_s
+        )
+        yield histogram_family("millstream_sync_records", "Changes per sync.", measures.sync_records)
+        yield histogram_family(
             "millstream_checkpoint_seconds", "Duration of each checkpoint.", measures.checkpoint_s
         )
         yield CounterMetricFamily(
@@ -108,7 +110,8 @@ class EngineMetrics:
             yield GaugeMetricFamily(name, help, value=value)
 
 
-def _histogram(name: str, help: str, histogram: Histogram) -> Metric:
+def histogram_family(name: str, help: str, histogram: Histogram) -> Metric:
+    """Give a histogram in the form that Prometheus expects."""
     counts = list(accumulate(list(histogram.counts)))
     bounds = [*(f"{bound:g}" for bound in histogram.bounds), "+Inf"]
     return HistogramMetricFamily(

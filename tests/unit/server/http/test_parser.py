@@ -13,6 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hardening.malformed import MALFORMED
+from millstream.protocol import problems
+from millstream.protocol.http import Reply
 from millstream.server.http.parser import RequestParser
 from millstream.server.request import Request
 from millstream.server.settings import Settings
@@ -36,7 +38,7 @@ def outcome(parser: RequestParser, segments: Iterable[bytes]) -> tuple[list[Any]
         else:
             parser.feed(segment)
             found += [parser.take() for _ in range(len(parser.requests))]
-    assert not parser._queued_bytes
+    assert not parser.queued_bytes
     refusal = parser.refusal.status if parser.refusal is not None else None
     return found, refusal, parser.is_idle
 
@@ -91,6 +93,9 @@ ODD: dict[str, bytes] = {
     "empty lines before": b"\r\n\r\n" + PLAIN,
     "an LF before": b"\n" + PLAIN,
     "an empty host": GET + b"Host:\r\n\r\n",
+    "an address and a port": GET + b"Host: 127.0.0.1:4437\r\n\r\n",
+    "an address of IPv6": GET + b"Host: [::1]:4437\r\n\r\n",
+    "a name with an underscore": GET + b"Host: my_host.example\r\n\r\n",
     "a list of hosts": GET + b"Host: a, b\r\n\r\n",
     "a body of nothing": POST + HOST + b"Content-Length: 0\r\n\r\n",
     "a body": POST + HOST + b"Content-Length: 5\r\n\r\nhello",
@@ -221,6 +226,39 @@ def test_space_around_a_value_is_not_part_of_it(line: bytes, rest: bytes) -> Non
     """RFC 9110, 5.5; the first is plain, the second is left to llhttp."""
     request = parse(GET + HOST + rest + line + b"\r\n\r\n")
     assert request.headers[b"producer-epoch"] == b"1"
+
+
+@pytest.mark.parametrize("host", [b"h", b"h:", b"h:80", b"a.b-c_d", b"127.0.0.1", b"[::1]", b"[::1]:80", b""])
+def test_hosts(host: bytes) -> None:
+    assert parse(GET + b"Host: " + host + b"\r\n\r\n").headers[b"host"] == host
+
+
+def test_a_small_body_is_not_asked_about_and_a_large_one_once() -> None:
+    """Whether it has a length or chunks; and a body that was refused is dropped."""
+    asked: list[Request] = []
+
+    def refuse(request: Request) -> Reply:
+        asked.append(request)
+        return problems.INVALID_TOKEN
+
+    def parser() -> RequestParser:
+        return RequestParser(Settings(), b"http", b"", refuse)
+
+    for head in (b"Content-Length: 65536\r\n\r\n", b"Transfer-Encoding: chunked\r\n\r\n10000\r\n"):
+        small = parser()
+        small.feed(POST + HOST + head + bytes(65535))
+        assert (small.refusal, asked, small.body_bytes) == (None, [], 65535)
+    for head in (b"Content-Length: 65537\r\n\r\n", b"Transfer-Encoding: chunked\r\n\r\n10001\r\n"):
+        large = parser()
+        large.feed(POST + HOST + head)
+        for _ in range(3):
+            large.feed(bytes(32_768))
+        assert large.refusal is problems.INVALID_TOKEN
+        assert (len(asked), large.body_bytes, len(large._body)) == (1, 0, 0)
+        asked.clear()
+    waiting = parser()
+    waiting.feed(POST + HOST + b"Expect: 100-continue\r\nContent-Length: 5\r\n\r\n")
+    assert waiting.refusal is problems.INVALID_TOKEN
 
 
 def test_what_a_request_is() -> None:

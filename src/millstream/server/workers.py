@@ -1,0 +1,64 @@
+"""Request bodies that take long to decode or to check are worked on by threads, not by the event loop.
+
+Only parsing happens there, which needs nothing but the request. The decision about a stream is made on the
+event loop afterwards, with the state that the stream has then. A connection answers one request at a time, so
+its appends keep their order. There are few threads, and what waits for them counts as a body that its
+connection holds (`http.bodies`).
+
+What takes long: JSON of more than 64 KiB, and compressed bodies, except for small ones of other types.
+"""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any, Final, TypeVar
+
+from millstream.protocol.content import Kind, kind_of
+from millstream.protocol.headers import CONTENT_TYPE, STREAM_FORKED_FROM
+from millstream.server.request import SMALL_BODY_BYTES, Answer, Request
+from millstream.store.pending import Pending, when
+
+_THREADS: Final = 2
+_DECODE_ON_LOOP_BYTES: Final = 1024  # they become a megabyte at most
+
+T = TypeVar("T")
+
+
+def takes_long(request: Request) -> bool:
+    """Tell whether the body of a request is for a worker."""
+    is_json = kind_of(request.headers.get(CONTENT_TYPE, b"")) is Kind.JSON
+    if b"content-encoding" in request.headers:
+        return is_json or len(request.body) > _DECODE_ON_LOOP_BYTES
+    if len(request.body) <= SMALL_BODY_BYTES:
+        return False
+    return is_json or bool(request.query) or STREAM_FORKED_FROM in request.headers  # a fork may be JSON
+
+
+class Workers:
+    """The threads that work on bodies."""
+
+    def __init__(self) -> None:
+        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="millstream-bodies")
+
+    def parse(self, parse: Callable[[], T], then: Callable[[T | Exception], Answer]) -> Answer:
+        """Parse on a thread, then go on with the result, or with what is wrong, on the event loop.
+
+        `then` is not called when the client has gone meanwhile.
+        """
+        pending: Pending[Any] = Pending()
+        work = asyncio.get_running_loop().run_in_executor(self._threads, partial(_parsed, parse))
+        work.add_done_callback(lambda done: None if done.cancelled() else pending.settle(done.result()))
+        return when(pending, then)
+
+    async def close(self) -> None:
+        """Drop what waits, and wait for what is being worked on."""
+        stop = partial(self._threads.shutdown, cancel_futures=True)
+        await asyncio.get_running_loop().run_in_executor(None, stop)
+
+
+def _parsed(parse: Callable[[], T]) -> T | Exception:
+    try:
+        return parse()
+    except Exception as error:  # the event loop answers it, whatever it is
+        return error

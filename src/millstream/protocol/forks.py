@@ -6,7 +6,8 @@ A fork shares its source's offsets and bytes up to its base; `lineage` says whic
                                    `- sub-offset: this many messages (JSON) or bytes of the next append
         fork     0 -------------------- base ~ ~ ~ ~    its own bytes begin here
 
-`fork_anchor` and `fork_base` find the two positions, `plan_fork` makes the stream. While a source has
+`fork_anchor` and `fork_base` find the two positions, `plan_fork` makes the stream. Both raise
+`ScanUnfinishedError` when message boundaries have to be found first (`boundaries`). While a source has
 forks it keeps the range that they may read (`share`, `unshare`), also after it was deleted.
 
 PROTOCOL.md 4.2; rules F1, F2, X4.
@@ -14,9 +15,10 @@ PROTOCOL.md 4.2; rules F1, F2, X4.
 
 import msgspec
 
-from millstream.protocol import json_frames, retention
+from millstream.protocol import retention
+from millstream.protocol.boundaries import Appends, Messages
 from millstream.protocol.content import Kind, same_type
-from millstream.protocol.reads import Appends, between_messages
+from millstream.protocol.reads import between_messages
 from millstream.protocol.requests import CreateRequest
 from millstream.protocol.retention import Shared
 from millstream.protocol.streams import Create, Fork, Stream, TypeMismatch, complete_create
@@ -81,16 +83,18 @@ def fork_anchor(
     return anchor
 
 
-def fork_base(kind: Kind, anchor: int, sub_offset: int, next_append: bytes) -> int | SubOffsetOvershoot:
+def fork_base(source: Stream, anchor: int, sub_offset: int, appends: Appends) -> int | SubOffsetOvershoot:
     """Move a fork's beginning past `sub_offset` messages (JSON) or bytes of the source's next append."""
     if sub_offset == 0:
         return anchor
-    if kind is Kind.JSON:
-        ends = json_frames.message_ends(next_append)
-        return anchor + ends[sub_offset - 1] if sub_offset <= len(ends) else SubOffsetOvershoot(len(ends))
-    if sub_offset <= len(next_append):
-        return anchor + sub_offset
-    return SubOffsetOvershoot(len(next_append))
+    if anchor == source.tail:
+        return SubOffsetOvershoot(0)
+    if source.kind is Kind.JSON:
+        base, available = Messages(appends, anchor).skip(anchor, sub_offset)
+    else:
+        available = appends.bounds(anchor)[1] - anchor
+        base = anchor + sub_offset
+    return base if available >= sub_offset else SubOffsetOvershoot(available)
 
 
 def plan_fork(

@@ -377,5 +377,7 @@ REFUSALS: Final[dict[type, Callable[[Any], Reply]]] = {
     forks.SubOffsetOvershoot: _sub_offset_overshoot,
     reads.OffsetGone: _offset_gone,
     reads.OffsetUnaligned: _offset_unaligned,
+    reads.ReadFailed: lambda _: INTERNAL_ERROR,
+    MalformedError: lambda error: malformed(error),
 }
 """Every refusal that is a value, by its type."""

@@ -7,11 +7,10 @@ PROTOCOL.md 5.6, 5.7, 8; rules O3, O4, G1, G2, G7, L2.
 """
 
 import enum
-from typing import Protocol
 
 import msgspec
 
-from millstream.protocol import json_frames
+from millstream.protocol.boundaries import Appends, Messages
 from millstream.protocol.content import Kind
 from millstream.protocol.expiry import Lifetime
 from millstream.protocol.offsets import NOW, START
@@ -26,6 +25,10 @@ class OffsetGone(msgspec.Struct, frozen=True, gc=False):
 
 class OffsetUnaligned(msgspec.Struct, frozen=True, gc=False):
     """The offset is inside a JSON message: this server never returned it."""
+
+
+class ReadFailed(msgspec.Struct, frozen=True, gc=False):
+    """The content could not be read from the disk."""
 
 
 class Span(msgspec.Struct, frozen=True, gc=False):
@@ -77,22 +80,13 @@ def poll_outcome(chunk: Chunk, until: int | None) -> PollOutcome:
     return PollOutcome.END if chunk.at_end else PollOutcome.WAIT
 
 
-class Appends(Protocol):
-    """The content of a stream, as far as cutting a range at message boundaries needs it."""
-
-    def bounds(self, position: int) -> tuple[int, int]:
-        """Give the append that holds the byte at `position`, as its start and end."""
-        ...
-
-    def fetch(self, start: int, end: int) -> bytes:
-        """Give stored bytes."""
-        ...
-
-
 def plan_read(
     request: ReadRequest, kind: Kind, earliest: int, tail: int, max_bytes: int, appends: Appends
 ) -> Span | OffsetGone | OffsetUnaligned:
-    """Decide which bytes to return; an offset past the tail reads like the tail (rule O3)."""
+    """Decide which bytes to return; an offset past the tail reads like the tail (rule O3).
+
+    Raise `ScanUnfinishedError` when message boundaries have to be found first (`boundaries`).
+    """
     start = request.offset
     if start == START:
         start = earliest
@@ -110,7 +104,7 @@ def plan_read(
 def _whole_messages(span: Span, request: ReadRequest, tail: int, appends: Appends) -> Span | OffsetUnaligned:
     """Cut a span of a JSON stream to whole messages, at least one.
 
-    Appends hold whole messages, so only an append that the span cuts is parsed.
+    Appends hold whole messages, so only an append that the span cuts is looked into.
     """
     start, end = span.start, span.end
     if start and not between_messages(start, appends):
@@ -119,15 +113,12 @@ def _whole_messages(span: Span, request: ReadRequest, tail: int, appends: Append
         return span
     if end == request.until:
         return span if between_messages(end, appends) else OffsetUnaligned()
-    last_start, last_end = appends.bounds(end)
-    if last_start > start:
-        return Span(start, last_start)
-    ends = [last_start + end for end in json_frames.message_ends(appends.fetch(last_start, last_end))]
-    fitting = [position for position in ends if start < position <= end]
-    return Span(start, fitting[-1] if fitting else next(position for position in ends if position > start))
+    messages = Messages(appends, end)
+    if messages.start > start:
+        return Span(start, messages.start)
+    return Span(start, messages.last_between(start, end) or messages.first_after(start))
 
 
 def between_messages(position: int, appends: Appends) -> bool:
     """Tell whether a position in a JSON stream is the border of a message."""
-    start, end = appends.bounds(position)
-    return position == start or position - start in json_frames.message_ends(appends.fetch(start, end))
+    return Messages(appends, position).has_boundary(position)

@@ -14,7 +14,7 @@ PROTOCOL.md 5.8; rules L4, L5, L7.
 
 import base64
 import codecs
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
@@ -34,6 +34,21 @@ def data_event(kind: Kind, content: bytes) -> bytes:
         return b"event: data\ndata:%b\n\n" % base64.b64encode(content)
     payload = json_frames.wrap(content) if kind is Kind.JSON else _valid_utf8(content)
     return b"event: data\n%b\n\n" % _data_lines(payload)
+
+
+def long_data_event(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """Write JSON messages without their last comma as one data event; they come in pieces, and it does, too.
+
+    A line break at the end of a piece waits for the next one: what follows decides how it is written.
+    """
+    yield b"event: data\ndata:["
+    held = b""
+    for piece in pieces:
+        text = held + piece
+        size = len(text) - (2 if text.endswith(b"\r\n") else text.endswith((b"\r", b"\n")))
+        text, held = text[:size], text[size:]
+        yield _break_lines(text)
+    yield b"]\n\n"
 
 
 def control_event(next_offset: int, cursor: int | None, up_to_date: bool, closed: bool) -> bytes:
@@ -80,10 +95,13 @@ def _valid_utf8(content: bytes) -> bytes:
 
 
 def _data_lines(payload: bytes) -> bytes:
-    if b"\r" in payload:
-        payload = payload.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-    lines = b"\n" + payload
-    return lines.replace(b"\n ", b"\n  ").replace(b"\n", b"\ndata:")[1:]
+    return _break_lines(b"\n" + payload)[1:]
+
+
+def _break_lines(text: bytes) -> bytes:
+    if b"\r" in text:
+        text = text.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+    return text.replace(b"\n ", b"\n  ").replace(b"\n", b"\ndata:")
 
 
 class Event(msgspec.Struct, frozen=True):

@@ -12,9 +12,10 @@ decision, makes it durable and returns it. Each method is one row:
         listing  GET      X2       names in order, page by page
         expire   -        5.1, X4  end streams whose time is over, trim those that hold too much
 
-A store returns a decision, or a `Pending` of it when it has to wait for a disk. It calls its listener
-with a stream's name after every change that a waiting reader must see, once the change is durable. It
-is used from one event loop, and every method decides without awaiting.
+A store returns a decision, or a `Pending` of it when it has to wait for a disk, or has to scan a large
+JSON append for message boundaries first (`slices`). It calls its listener with a stream's name after every
+change that a waiting reader must see, once the change is durable. It is used from one event loop, and every
+method decides without awaiting.
 """
 
 from abc import ABC, abstractmethod
@@ -22,9 +23,10 @@ from collections.abc import Callable
 
 import msgspec
 
+from millstream.protocol.errors import MalformedError
 from millstream.protocol.forks import ForkRefusal
 from millstream.protocol.parts import CommitPlan, CommitRequest, Drop, StagePlan, StageRequest
-from millstream.protocol.reads import Chunk, OffsetGone, OffsetUnaligned
+from millstream.protocol.reads import Chunk, OffsetGone, OffsetUnaligned, ReadFailed
 from millstream.protocol.requests import AppendRequest, CreateRequest, ReadRequest
 from millstream.protocol.retention import KEEP_ALL, Retention
 from millstream.protocol.streams import (
@@ -40,9 +42,9 @@ from millstream.store.measures import Measures, Sizes
 from millstream.store.pending import Eventually
 
 Missing = NotFound | SoftDeleted
-Created = CreatePlan | ForkRefusal | Unstored
+Created = CreatePlan | ForkRefusal | Unstored | MalformedError | ReadFailed
 Appended = AppendPlan | Missing | Unstored
-Read = Chunk | OffsetGone | OffsetUnaligned | Missing
+Read = Chunk | OffsetGone | OffsetUnaligned | Missing | ReadFailed
 Head = Stream | Missing
 Deleted = Delete | Missing | Unstored
 Staged = StagePlan | Missing | Unstored

@@ -17,10 +17,12 @@ from typing import Protocol
 import msgspec
 
 from millstream.protocol import lineage, parts, streams
+from millstream.protocol.boundaries import Index
 from millstream.protocol.streams import Stream
 from millstream.store.pieces import Piece
 
 _NOT_DURABLE = -1
+_INDEXES_KEPT = 64  # of large JSON appends: more readers than this, each in another one, scan again and again
 NOT_WATCHED = 2**62
 """`watched_ms` of a stream that the schedule has no time for."""
 
@@ -51,6 +53,7 @@ class StreamEntry:
     __slots__ = (
         "closed",
         "content",
+        "indexes",
         "logged_deadline_ms",
         "source",
         "staged",
@@ -65,6 +68,7 @@ class StreamEntry:
         self.stream = stream
         self.source = source
         self.content = content
+        self.indexes: dict[int, Index] | None = None
         self.tail = _NOT_DURABLE
         self.closed = False
         self.start = stream.start
@@ -106,6 +110,17 @@ class StreamEntry:
         owner, ceiling = self.owner(position)
         start, end = owner.content.bounds(position)
         return start, min(end, ceiling)
+
+    def index(self, start: int) -> Index:
+        """Give the message boundaries of a large JSON append, as far as they are known."""
+        owner, _ = self.owner(start)
+        if owner.indexes is None:
+            owner.indexes = {}
+        index = owner.indexes.pop(start, None) or Index(start)
+        if len(owner.indexes) >= _INDEXES_KEPT:
+            del owner.indexes[next(iter(owner.indexes))]
+        owner.indexes[start] = index  # the last one is the most recently used
+        return index
 
     def count(self, position: int) -> int:
         """Count the stream's own appends that end at or before a position."""

@@ -18,9 +18,11 @@ store in memory and one on a disk.
 import copy
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from millstream.protocol import forks, parts, reads, retention, streams
+from millstream.protocol.boundaries import ScanUnfinishedError
 from millstream.protocol.globs import glob_matches
 from millstream.protocol.parts import CommitRequest, StageRequest
 from millstream.protocol.requests import AppendRequest, CreateRequest, ReadRequest
@@ -46,6 +48,7 @@ from millstream.store.measures import Measures, Sizes
 from millstream.store.pending import Eventually, Pending
 from millstream.store.quotas import Quotas
 from millstream.store.schedule import Schedule
+from millstream.store.slices import Slices
 
 _LISTING_STEPS = 10_000  # names looked at for one page, so that a glob that matches little stays quick
 _LISTING_S = 0.01  # time for one page, whatever is looked at; a caller continues with the next one
@@ -57,6 +60,7 @@ class Table(Store):
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
         self.quotas = Quotas()
+        self._slices = Slices()
         self._journal = engine.journal
         self._adopt_streams()
         engine.on_recovered = self._adopt_streams
@@ -77,6 +81,12 @@ class Table(Store):
 
     def create(self, name: str, request: CreateRequest, now_ms: int) -> Eventually[Created]:
         """Create a stream or a fork, or say what is in the way."""
+        try:
+            return self._create(name, request, now_ms)
+        except ScanUnfinishedError:
+            return self._slices.decide(partial(self._create, name, request, now_ms))
+
+    def _create(self, name: str, request: CreateRequest, now_ms: int) -> Eventually[Created]:
         if self._journal.refusal is not None:
             return self._journal.refusal
         plan = self._plan_create(name, request, now_ms)
@@ -183,6 +193,21 @@ class Table(Store):
         held_bytes: int | None = None,
     ) -> Eventually[Read]:
         """Read a chunk and renew the stream's TTL, as the contract says."""
+        try:
+            return self._read(name, request, max_bytes, now_ms, peek, held_bytes)
+        except ScanUnfinishedError:
+            attempt = partial(self._read, name, request, max_bytes, now_ms, peek, held_bytes)
+            return self._slices.decide(attempt)
+
+    def _read(
+        self,
+        name: str,
+        request: ReadRequest,
+        max_bytes: int,
+        now_ms: int,
+        peek: bool,
+        held_bytes: int | None,
+    ) -> Eventually[Read]:
         entry = self._find_visible(name, now_ms)
         if not isinstance(entry, StreamEntry):
             return self._journal.confirm_missing(name, entry)
@@ -337,10 +362,7 @@ class Table(Store):
         anchor = forks.fork_anchor(source, request, earliest=source.start, appends=entry)
         if not isinstance(anchor, int):
             return anchor
-        following = b""
-        if request.fork_sub_offset and anchor < source.tail:
-            following = entry.fetch(anchor, entry.bounds(anchor)[1])
-        base = forks.fork_base(source.kind, anchor, request.fork_sub_offset, following)
+        base = forks.fork_base(source, anchor, request.fork_sub_offset, entry)
         if not isinstance(base, int):
             return base
         return forks.plan_fork(self._streams.next_id(), name, source, anchor, base, request, now_ms)

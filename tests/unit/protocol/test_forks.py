@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from millstream.protocol import forks
+from millstream.protocol.boundaries import Index
 from millstream.protocol.content import Kind, kind_of
 from millstream.protocol.expiry import FOREVER, Lifetime
 from millstream.protocol.forks import (
@@ -19,7 +20,7 @@ from millstream.protocol.producers import NO_FLOOR, ProducerState, Stamp
 from millstream.protocol.requests import CreateRequest
 from millstream.protocol.streams import Fork, Stream, TypeMismatch
 
-TEXT = b"text/plain"
+TEXT, BINARY, JSON = b"text/plain", b"application/octet-stream", b"application/json"
 TAIL = 10
 TTL = Lifetime(ttl_s=60)
 NOON = Lifetime(expires_at=b"2030-01-01T12:00:00Z", expires_ms=1_893_499_200_000)
@@ -72,6 +73,9 @@ class OneAppend:
     def fetch(self, start: int, end: int) -> bytes:
         return self._stored[start:end]
 
+    def index(self, start: int) -> Index:
+        raise AssertionError("this append is small")
+
 
 THREE = frame(b'[{"a":1}, 22, "3"]')
 
@@ -87,29 +91,30 @@ def test_a_json_fork_begins_between_messages() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "sub_offset", "next_append", "base"),
+    ("content_type", "sub_offset", "next_append", "base"),
     [
-        (Kind.TEXT, 0, b"", 100),
-        (Kind.TEXT, 0, b"abc", 100),
-        (Kind.TEXT, 1, b"abc", 101),
-        (Kind.TEXT, 3, b"abc", 103),
-        (Kind.TEXT, 4, b"abc", SubOffsetOvershoot(3)),
-        (Kind.TEXT, 1, b"", SubOffsetOvershoot(0)),
-        (Kind.BINARY, 2, b"\x00\xff", 102),
-        (Kind.JSON, 0, THREE, 100),
-        (Kind.JSON, 1, THREE, 108),
-        (Kind.JSON, 2, THREE, 111),
-        (Kind.JSON, 3, THREE, 115),
-        (Kind.JSON, 4, THREE, SubOffsetOvershoot(3)),
-        (Kind.JSON, 1, b"", SubOffsetOvershoot(0)),
-        (Kind.JSON, 1, b'"\\ud800",', 109),
+        (TEXT, 0, b"", 0),
+        (TEXT, 0, b"abc", 0),
+        (TEXT, 1, b"abc", 1),
+        (TEXT, 3, b"abc", 3),
+        (TEXT, 4, b"abc", SubOffsetOvershoot(3)),
+        (TEXT, 1, b"", SubOffsetOvershoot(0)),
+        (BINARY, 2, b"\x00\xff", 2),
+        (JSON, 0, THREE, 0),
+        (JSON, 1, THREE, 8),
+        (JSON, 2, THREE, 11),
+        (JSON, 3, THREE, 15),
+        (JSON, 4, THREE, SubOffsetOvershoot(3)),
+        (JSON, 1, b"", SubOffsetOvershoot(0)),
+        (JSON, 1, b'"\\ud800",', 9),
     ],
 )
 def test_a_sub_offset_counts_messages_on_json_and_bytes_elsewhere(
-    kind: Kind, sub_offset: int, next_append: bytes, base: object
+    content_type: bytes, sub_offset: int, next_append: bytes, base: object
 ) -> None:
     """F1."""
-    assert forks.fork_base(kind, 100, sub_offset, next_append) == base
+    source = stream(content_type, tail=len(next_append))
+    assert forks.fork_base(source, 0, sub_offset, OneAppend(next_append)) == base
 
 
 @pytest.mark.parametrize("requested", [FOREVER, Lifetime(ttl_s=5), NOON_ELSEWHERE])

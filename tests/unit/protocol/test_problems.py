@@ -16,7 +16,7 @@ from millstream.protocol.errors import (
 from millstream.protocol.http import Header, Reply
 from millstream.protocol.offsets import format_offset
 from millstream.protocol.producers import BadStart, Fenced, Gap, TooManyProducers
-from millstream.protocol.reads import OffsetGone, OffsetUnaligned
+from millstream.protocol.reads import OffsetGone, OffsetUnaligned, ReadFailed
 from millstream.protocol.replies import reply_to
 from millstream.protocol.streams import Stream
 
@@ -47,6 +47,8 @@ PROBLEMS = [
     (forks.SubOffsetOvershoot(3), 400, "FORK_SUB_OFFSET_OVERSHOOT", []),
     (OffsetGone(10), 410, "OFFSET_GONE", EARLIEST),
     (OffsetUnaligned(), 400, "INVALID_OFFSET", []),
+    (ReadFailed(), 500, "INTERNAL_ERROR", []),
+    (MalformedError("INVALID_JSON", "Why."), 400, "INVALID_JSON", []),
 ]
 
 

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from millstream.protocol import json_frames
+from millstream.protocol.boundaries import Index
 from millstream.protocol.content import Kind
 from millstream.protocol.expiry import FOREVER
 from millstream.protocol.offsets import NOW, START
@@ -40,6 +41,9 @@ class Content:
 
     def fetch(self, start: int, end: int) -> bytes:
         return self.stored[start:end]
+
+    def index(self, start: int) -> Index:
+        raise AssertionError("these appends are small")
 
 
 def plan(

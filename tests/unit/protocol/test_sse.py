@@ -1,6 +1,7 @@
 """Server-sent events: rules L4, L5, L7."""
 
 import json
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -19,6 +20,7 @@ from millstream.protocol.sse import (
     data_event,
     decode_base64,
     event_content,
+    long_data_event,
     parse_control,
     whole_characters,
 )
@@ -52,6 +54,15 @@ def byte_by_byte(stream: bytes) -> list[bytes]:
 def test_a_data_event_is_written_to_the_letter(kind: Kind, content: bytes, event: bytes) -> None:
     """L4: one space after `event:`, none after `data:` unless the line begins with one."""
     assert data_event(kind, content) == event
+
+
+@given(st.text(alphabet="a \r\n", max_size=40), st.lists(st.integers(0, 50), max_size=5))
+def test_a_data_event_in_pieces_is_the_same_event(space: str, cuts: list[int]) -> None:
+    """L4: wherever the message is cut, also between line breaks and spaces."""
+    message = f"[{space}]".encode()
+    edges = [0, *sorted(min(cut, len(message)) for cut in cuts), len(message)]
+    pieces = [message[start:end] for start, end in pairwise(edges)]
+    assert b"".join(long_data_event(pieces)) == data_event(Kind.JSON, message + b",")
 
 
 def lines_of(text: str) -> list[str]:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from collections.abc import Callable
 from typing import Any
 
 from millstream.protocol.http import Reply
@@ -91,6 +92,13 @@ async def turn() -> None:
     """Let the loop do what is due."""
     await asyncio.sleep(0)
     await asyncio.sleep(0)
+
+
+async def until(is_done: Callable[[], bool]) -> None:
+    """Let the loop do what takes several turns."""
+    async with asyncio.timeout(20):
+        while not is_done():  # noqa: ASYNC110  turns are what it waits for
+            await asyncio.sleep(0)
 
 
 def header(reply: Reply, name: str) -> str | None:

@@ -4,7 +4,7 @@ PROTOCOL.md 5.8; rules L4 to L7.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Protocol
 
 from millstream.protocol import cursors, replies
@@ -12,7 +12,7 @@ from millstream.protocol.offsets import NOW
 from millstream.protocol.reads import Chunk
 from millstream.protocol.requests import ReadRequest
 from millstream.protocol.sse import KEEP_ALIVE
-from millstream.server.live.frames import Frame
+from millstream.server.live.frames import Frame, LongMessage, Next
 from millstream.server.live.readers import Caller, LiveReaders
 from millstream.store.pending import Pending
 
@@ -50,7 +50,9 @@ class EventFeed:
         "_live",
         "_max_age_s",
         "_name",
+        "_pieces",
         "_position",
+        "_queued",
         "_sink",
         "_stale",
         "_stream_id",
@@ -71,6 +73,8 @@ class EventFeed:
         self._sink: Sink | None = None
         self._begun = False  # whether the first event is sent; there is one even if there is no data
         self._busy = False  # whether the store is making a frame
+        self._queued = False  # whether it is queued to send more
+        self._pieces: Iterator[Frame | None] | None = None  # the rest of a long message
         self._stale = True  # whether the stream may hold more than was sent
         self._last_sent_s = self._ends_at_s = 0.0
         self._max_age_s = min(caller.max_age_s, live.settings.sse_ttl_s)
@@ -94,23 +98,31 @@ class EventFeed:
         self.pump()
 
     def pump(self) -> None:
-        """Send as much as there is and the client takes."""
-        while self._stale and not self._busy and self._sink is not None and self._sink.writable:
+        """Send the next frame, if the client has room; other requests have their turn before more."""
+        if self._busy or self._queued or self._sink is None or not self._sink.writable:
+            return
+        if self._pieces is not None:
+            self._send(next(self._pieces))
+        elif self._stale:
             self._stale = False
             now_ms = self._live.clock_ms()
             cursor = max(cursors.current_cursor(now_ms), self._cursor_floor)
-            frame = self._live.frames.next(self._name, self._position, cursor, now_ms)
-            if isinstance(frame, Pending):
+            found = self._live.frames.next(self._name, self._position, cursor, now_ms)
+            if isinstance(found, Pending):
                 self._busy = True
-                frame.then(self._arrived)
+                found.then(self._arrived)
             else:
-                self._send(frame)
+                self._found(found)
 
     def tick(self, now_s: float) -> None:
-        """End when it is time; send a comment when nothing else was sent for a while."""
-        if now_s >= self._ends_at_s:
+        """End when it is time; send a comment when nothing else was sent for a while.
+
+        A long message that is being sent is finished first, unless its client has stopped reading.
+        """
+        is_silent = now_s - self._last_sent_s >= KEEP_ALIVE_S
+        if now_s >= self._ends_at_s and (self._pieces is None or is_silent):
             self.end()
-        elif now_s - self._last_sent_s >= KEEP_ALIVE_S and self._sink is not None and self._sink.writable:
+        elif is_silent and self._pieces is None and self._sink is not None and self._sink.writable:
             self._last_sent_s = now_s
             self._sink.write(_keep_alive)
 
@@ -132,10 +144,17 @@ class EventFeed:
             on_leave, self.on_leave = self.on_leave, None
             on_leave()
 
-    def _arrived(self, frame: Frame | None) -> None:
+    def _arrived(self, found: Next) -> None:
         self._busy = False
-        self._send(frame)
+        self._found(found)
         self.pump()
+
+    def _found(self, found: Next) -> None:
+        if isinstance(found, LongMessage):
+            self._pieces = found.frames()
+            self._queue()
+        else:
+            self._send(found)
 
     def _send(self, frame: Frame | None) -> None:
         if self._sink is None:
@@ -144,9 +163,22 @@ class EventFeed:
             self.end()
         elif frame.has_data or frame.last or not self._begun:
             self._begun = True
-            self._position = frame.end
-            self._stale |= frame.more
+            if frame.end != self._position:
+                self._position = frame.end
+                self._pieces = None
             self._last_sent_s = asyncio.get_running_loop().time()
             self._sink.write(frame)
             if frame.last:
                 self.end()
+                return
+            self._stale |= frame.more
+            if self._stale:
+                self._queue()
+
+    def _queue(self) -> None:
+        self._queued = True
+        self._live.slices.add(self._continue)
+
+    def _continue(self) -> None:
+        self._queued = False
+        self.pump()

@@ -21,6 +21,7 @@ from millstream.server.live.response_cache import ResponseCache
 from millstream.server.long_answers import PIECE_BYTES
 from millstream.server.settings import Settings
 from millstream.store.base import Store
+from millstream.store.slices import Slices
 
 
 class OpenFeed(Protocol):
@@ -59,6 +60,7 @@ class LiveReaders:
         self.clock_ms = clock_ms
         self.piece_bytes = min(settings.max_chunk_bytes, PIECE_BYTES)
         self.hub = Hub()
+        self.slices = Slices()
         self.frames = Frames(store)
         self.responses = ResponseCache()
         self.feeds: set[OpenFeed] = set()

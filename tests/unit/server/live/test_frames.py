@@ -10,7 +10,7 @@ from millstream.server.live import frames
 from millstream.store.memory import MemoryEngine, memory_store
 from millstream.store.pending import Pending
 from millstream.store.table import Table
-from unit.server.bench import Bench, turn
+from unit.server.bench import Bench, turn, until
 
 
 @pytest.fixture
@@ -70,9 +70,10 @@ def test_a_long_stream_that_is_watched_is_not_kept_a_second_time() -> None:
     async def main() -> None:
         bench = Bench(max_body_bytes=2**25)
         bench.reply("PUT", "/s", b"x" * 20_000_000)
-        bench.watch("/s?offset=-1&live=sse")
+        sink = bench.watch("/s?offset=-1&live=sse")
+        await until(lambda: sink.frames[-1].end == 20_000_000)
         kept = [frame for by_place in bench.live.frames._kept.values() for frame in by_place.values()]
-        assert sum(len(frame.events) for frame in kept) < 2**20
+        assert sum(len(frame.events) for frame in kept if isinstance(frame, frames.Frame)) < 2**20
 
     asyncio.run(main())
 
@@ -113,6 +114,23 @@ def test_a_change_during_a_slow_read_is_not_missed() -> None:
             store.deliver()
             await turn()
         assert [sink.data() for sink in sinks] == [["new"], ["new"]]
+
+    asyncio.run(main())
+
+
+def test_readers_at_a_position_wait_for_one_slow_read(made: list[int]) -> None:
+    """L4: or each of a thousand would have the frame made again."""
+
+    async def main() -> None:
+        store = SlowStore()
+        bench = Bench(store)
+        bench.reply("PUT", "/s", b"hello")
+        store.slow = True
+        sinks = [bench.watch("/s?offset=-1&live=sse") for _ in range(20)]
+        assert len(store.deliveries) == 1
+        store.deliver()
+        assert [sink.data() for sink in sinks] == [["hello"]] * 20
+        assert made == [0]
 
     asyncio.run(main())
 

@@ -1,0 +1,114 @@
+"""One JSON batch as large as a body may be, and clients that read parts of it: others are answered meanwhile.
+
+Each of these stopped the server for up to a minute when every piece of a response parsed the whole append.
+What a turn of the event loop takes is measured in `test_event_loop`.
+"""
+
+import json
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from hardening.bystander import Bystander
+from millstream.protocol.offsets import format_offset
+from running import Server, millstream
+from wire.raw_connection import Wire
+
+BODY_BYTES = 16 * 2**20
+WORST_S = (
+    2.0  # on a machine that does much else at the same time; it is about a hundredth of that on a quiet one
+)
+JSON = "application/json"
+
+EVENT = json.dumps(
+    {"id": 1234567890, "kind": "page_view", "user": {"id": 42}, "tags": ["a", "b, c"]}
+).encode()
+BATCHES: dict[str, bytes] = {
+    "ordinary events": b"[" + b",".join([EVENT] * (BODY_BYTES // (len(EVENT) + 1) - 1)) + b"]",
+    "numbers": b"[" + b"1," * (2 * 2**20 - 1) + b"1]",
+    "one text": b'["' + b"x" * (BODY_BYTES - 4) + b'"]',
+    "line breaks": b"[[" + b"\n" * (BODY_BYTES - 4) + b"]]",
+    "deep messages": b"[" + b",".join([b"[0," * 500 + b"0" + b"]" * 500] * 2_000) + b"]",
+}
+
+
+def paths() -> dict[str, str]:
+    return {name: f"/{number}" for number, name in enumerate(BATCHES)}
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    with millstream("--max-body-bytes", str(BODY_BYTES)) as server, Wire(server.url) as wire:
+        wire.socket.settimeout(60)
+        for name, path in paths().items():
+            assert wire.ask("PUT", path, BATCHES[name], Content_Type=JSON).status == 201, name
+        yield server
+
+
+def read_events(wire: Wire, path: str) -> None:
+    """Follow the stream until there is nothing new."""
+    wire.request("GET", f"{path}?offset=-1&live=sse")
+    assert wire.head()[0] == 200
+    assert any(b'"upToDate":true' in chunk[-200:] for chunk in wire.chunks())
+
+
+def read_a_little(wire: Wire, path: str) -> None:
+    for limit in (1, 1000, 100_000):
+        assert wire.ask("GET", f"{path}?offset=-1&limit={limit}").status == 200
+
+
+def read_from_inside(wire: Wire, path: str) -> None:
+    tail = int(wire.ask("HEAD", path).headers["stream-next-offset"].split("_")[1])
+    for offset in range(tail - 7, tail - 2):
+        answer = wire.ask("GET", f"{path}?offset={format_offset(offset).decode()}&limit=1")
+        assert answer.status in (200, 400)
+        assert wire.ask("GET", f"{path}?until={format_offset(offset).decode()}&limit=1").status in (200, 400)
+
+
+def fork_too_far(wire: Wire, path: str) -> None:
+    for number in (10**6, 10**9):
+        fork = {"Stream-Forked-From": path, "Stream-Fork-Offset": format_offset(0).decode()}
+        made = wire.ask("PUT", f"{path}/fork/{number}", **fork, Stream_Fork_Sub_Offset=str(number))
+        assert made.status in (201, 400), made.body
+
+
+ATTACKS: dict[str, Callable[[Wire, str], None]] = {
+    "events": read_events,
+    "little reads": read_a_little,
+    "offsets inside": read_from_inside,
+    "forks": fork_too_far,
+}
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
+@pytest.mark.parametrize("batch", BATCHES)
+def test_readers_of_a_large_batch_stop_nobody(
+    server: Server, batch: str, attack: str, record_property: Callable[[str, object], None]
+) -> None:
+    """Rule H4."""
+    with (
+        Wire(server.url) as wire,
+        Bystander(server.url) as other,
+    ):
+        wire.socket.settimeout(120)
+        ATTACKS[attack](wire, paths()[batch])
+    record_property("worst_ms", round(other.worst_s * 1000))
+    assert other.worst_s < WORST_S
+
+
+def test_many_readers_of_large_batches_stop_nobody(
+    server: Server, record_property: Callable[[str, object], None]
+) -> None:
+    """Rule H4: what is done in a turn does not depend on how many wait."""
+    wires = [Wire(server.url) for _ in range(60)]
+    with Bystander(server.url) as other:
+        for number, wire in enumerate(wires):
+            path = list(paths().values())[number % len(BATCHES)]
+            wire.request("GET", f"{path}?offset=-1&live=sse")
+        for wire in wires:
+            assert wire.head()[0] == 200
+            next(wire.chunks())
+    for wire in wires:
+        wire.socket.close()
+    record_property("worst_ms", round(other.worst_s * 1000))
+    assert other.worst_s < WORST_S

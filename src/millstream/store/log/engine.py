@@ -105,8 +105,11 @@ class LogEngine:
     async def close(self) -> None:
         """Commit what is queued, take a last checkpoint, and release everything."""
         await self.runtime.jobs_done()
-        if self.journal.committer is not None:
-            self.journal.committer.stop()
+        committer = self.journal.committer
+        if committer is not None:
+            committer.stop()
+            while committer.is_running:  # noqa: ASYNC110  once, at the end: not worth an event
+                await asyncio.sleep(0.005)
             await asyncio.sleep(0)  # let its last report arrive
             await self.runtime.jobs_done()
         is_clean = self._may_checkpoint and self.journal.durable_lsn == self.journal.lsn

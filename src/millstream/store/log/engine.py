@@ -75,7 +75,8 @@ class LogEngine:
         self.files = StreamFiles(disk)
         self.streams = StreamCache(catalog, self.files, 0)
         self.journal = LogJournal(self.streams)
-        self.checkpoints = Checkpoints(catalog, self.files, runtime, log.measures, checkpoint_bytes)
+        due_bytes = min(checkpoint_bytes, max_unsaved_bytes // 3)  # well before changes are refused
+        self.checkpoints = Checkpoints(catalog, self.files, runtime, log.measures, due_bytes)
         self.on_recovered: Callable[[], None] = lambda: None
         self.on_failure: Callable[[str], None] = ignore
         self._delayed_lsn = 0  # durable, and reported when the checkpoint that is being written is

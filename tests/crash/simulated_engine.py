@@ -67,6 +67,10 @@ class SimulatedCommitter:
     def call(self, action: Callable[[], None]) -> None:
         self._put(action)
 
+    @property
+    def is_running(self) -> bool:
+        return bool(self.queue)
+
     def resume(self) -> None:
         self.parked = False
 

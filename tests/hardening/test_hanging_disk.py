@@ -1,6 +1,7 @@
 """A disk that hangs: whatever it does, health and reads of what is in memory are answered."""
 
 import shutil
+import signal
 import time
 from pathlib import Path
 
@@ -14,9 +15,17 @@ from wire.raw_connection import Wire
 HANG_S = 3.0
 
 
-@pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not installed")
+needs_strace = pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not installed")
+
+
+def hanging(seconds: float, after: int) -> list[str]:
+    """Let the syncs of each thread hang, after some that do not."""
+    return ["-e", "trace=fdatasync", "-e", f"inject=fdatasync:delay_enter={seconds * 1e6:.0f}:when={after}+"]
+
+
+@needs_strace
 def test_a_sync_that_hangs_holds_up_only_what_waits_for_it(tmp_path: Path) -> None:
-    hang = ["-e", "trace=fdatasync", "-e", f"inject=fdatasync:delay_enter={HANG_S * 1e6:.0f}:when=20+"]
+    hang = hanging(HANG_S, after=20)
     with serving(tmp_path / "data", prefix=strace(tmp_path / "trace", *hang)) as server:
         with Wire(server.url) as writer, Bystander(server.url, appends=False) as bystander:
             assert writer.ask("PUT", "/s", b"").status == 201
@@ -30,3 +39,22 @@ def test_a_sync_that_hangs_holds_up_only_what_waits_for_it(tmp_path: Path) -> No
             assert slowest_s >= HANG_S, "no sync has hung"
         assert bystander.worst_s < HANG_S / 2
         assert server.stop() == 0
+
+
+@needs_strace
+def test_a_second_signal_ends_a_server_whose_disk_hangs(tmp_path: Path) -> None:
+    hang_s = 15.0
+    trace = strace(tmp_path / "trace", *hanging(hang_s, after=20))
+    with serving(tmp_path / "data", prefix=trace) as server, Wire(server.url) as writer:
+        assert writer.ask("PUT", "/s", b"").status == 201
+        writer.socket.settimeout(1)
+        with pytest.raises(TimeoutError):
+            for _ in range(100):
+                writer.ask("POST", "/s", b"x")
+        server.signal(signal.SIGTERM)
+        time.sleep(4)  # it drains for two seconds, then waits for the disk
+        assert server.exit_code is None
+        server.signal(signal.SIGTERM)
+        # The tracer lets the process end only when the sync returns, so its log must do.
+        server.wait_until(lambda: "ending at once" in server.output(), hang_s - 8)
+        assert server.wait_for_exit() == 143

@@ -56,9 +56,12 @@ class ProducerState(msgspec.Struct, frozen=True, gc=False):
 
 
 class Limits(msgspec.Struct, frozen=True, gc=False):
-    """How many producers a stream remembers, and how long one stays known after its last append."""
+    """How many producers a stream remembers, and how long one stays known after its last append.
 
-    count: int = 10_000
+    They are loaded together, on the event loop, by the first stamped append; so there are not too many.
+    """
+
+    count: int = 5_000
     idle_ms: int = 7 * 24 * 3600 * 1000
 
 

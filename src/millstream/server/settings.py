@@ -112,7 +112,7 @@ class Settings:
     )
     max_stream_bytes: int = _setting(0, "Maximum bytes of one stream; 0 means no limit.", minimum=0)
     max_producers_per_stream: int = _setting(
-        10_000,
+        5_000,
         "Maximum number of producers that a stream remembers; for a new one the longest idle is forgotten, "
         "or the new one gets 403.",
         minimum=1,

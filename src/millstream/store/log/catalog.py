@@ -12,6 +12,7 @@ can read: version 1 does not look at the version, and would accept again what it
 import contextlib
 import sqlite3
 from collections.abc import Iterator
+from operator import itemgetter
 from pathlib import Path
 from urllib.parse import quote
 
@@ -166,8 +167,9 @@ class Catalog:
         """Give the producers that have rows, the longest idle first."""
         if self._version < VERSION:
             return {}
-        query = "select id, epoch, seq, used_ms from producers where stream_id = ? order by used_ms"
-        rows = self._reader.execute(query, (stream_id,))
+        query = "select id, epoch, seq, used_ms from producers where stream_id = ?"
+        rows = self._reader.execute(query, (stream_id,)).fetchall()
+        rows.sort(key=itemgetter(3))  # quicker here than there
         return {id: ProducerState(epoch, seq, used_ms) for id, epoch, seq, used_ms in rows}
 
     def checkpoint(

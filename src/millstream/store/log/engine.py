@@ -75,7 +75,8 @@ class LogEngine:
         self.files = StreamFiles(disk)
         self.streams = StreamCache(catalog, self.files, 0)
         self.journal = LogJournal(self.streams)
-        self.checkpoints = Checkpoints(catalog, self.files, runtime, log.measures, checkpoint_bytes)
+        due_bytes = min(checkpoint_bytes, max_unsaved_bytes // 3)  # well before changes are refused
+        self.checkpoints = Checkpoints(catalog, self.files, runtime, log.measures, due_bytes)
         self.on_recovered: Callable[[], None] = lambda: None
         self.on_failure: Callable[[str], None] = ignore
         self._delayed_lsn = 0  # durable, and reported when the checkpoint that is being written is
@@ -105,8 +106,11 @@ class LogEngine:
     async def close(self) -> None:
         """Commit what is queued, take a last checkpoint, and release everything."""
         await self.runtime.jobs_done()
-        if self.journal.committer is not None:
-            self.journal.committer.stop()
+        committer = self.journal.committer
+        if committer is not None:
+            committer.stop()
+            while committer.is_running:  # noqa: ASYNC110  once, at the end: not worth an event
+                await asyncio.sleep(0.005)
             await asyncio.sleep(0)  # let its last report arrive
             await self.runtime.jobs_done()
         is_clean = self._may_checkpoint and self.journal.durable_lsn == self.journal.lsn

@@ -68,7 +68,12 @@ class Committer(Protocol):
         ...
 
     def stop(self) -> None:
-        """Commit what is queued, then stop."""
+        """Commit what is queued, then stop; does not wait for it."""
+        ...
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it has not stopped yet."""
         ...
 
 
@@ -151,10 +156,14 @@ class CommitThread:
         self._queue.put(_Signal.RESUME)
 
     def stop(self) -> None:
-        """Commit what is queued, then stop."""
+        """Commit what is queued, then stop; the disk may take any time for it."""
         self._hand_over()
         self._queue.put(_Signal.STOP)
-        self._thread.join()
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the thread has something to do, or to come."""
+        return self._thread.is_alive()
 
     def _hand_over(self) -> None:
         if self._turn:  # empty when `call` came between `submit` and the end of the turn

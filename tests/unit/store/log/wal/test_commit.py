@@ -75,6 +75,10 @@ class Rig:
         """Stop the thread, and give everything that was reported."""
         self.log.gate.set()
         self.thread.stop()
+        give_up_s = time.monotonic() + PATIENCE_S
+        while self.thread.is_running:
+            assert time.monotonic() < give_up_s
+            time.sleep(0.001)
         self.loop.end_turn()
         return self.outcomes
 
@@ -145,13 +149,9 @@ def test_a_turn_that_was_handed_over_before_its_end_writes_nothing_more() -> Non
 def test_stopping_after_a_batch_that_fails_does_not_hang() -> None:
     rig = Rig(OSError(28, "full"), is_open=False)
     rig.submit()
-    stopper = threading.Thread(target=rig.thread.stop)
-    stopper.start()
-    rig.log.gate.set()
-    stopper.join(PATIENCE_S)
-    assert not stopper.is_alive()
-    rig.loop.end_turn()
-    assert rig.outcomes == [Full()]
+    rig.thread.stop()  # queued while the batch is being written
+    assert rig.thread.is_running
+    assert rig.stop() == [Full()]
 
 
 def test_what_was_queued_on_a_full_disk_is_dropped_until_it_is_resumed() -> None:

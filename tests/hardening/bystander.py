@@ -51,7 +51,7 @@ class Bystander:
         try:
             with Wire(self._url) as wire:
                 wire.socket.settimeout(PATIENCE_S)
-                while not self._done.wait(PAUSE_S):
+                while not self.requests or not self._done.wait(PAUSE_S):
                     self._ask(wire, "GET", f"{STREAM}?offset=now", None, 200)
                     self._ask(wire, "GET", "/__ds/healthz", None, 200)
                     if self._appends:

@@ -201,6 +201,20 @@ def test_bodies_of_everybody_have_one_budget() -> None:
         assert peak_bytes(server) - before < 130 * MIB
 
 
+def test_bodies_that_are_refused_when_they_are_decoded_leave_nothing_behind() -> None:
+    body = gzip.compress(b"[" + b"1," * (8 * MIB - 2) + b"]", 1)
+    with millstream() as server, ExitStack() as stack:
+        before = peak_bytes(server)
+        with Bystander(server.url) as bystander:
+            wires = [patient(server, stack) for _ in range(30)]
+            wires[0].ask("PUT", "/json", Content_Type=JSON)
+            for wire in wires:
+                wire.request("POST", "/json", body[:-20], Content_Type=JSON, Content_Encoding="gzip")
+            assert [wire.answer().status for wire in wires] == [400] * 30
+        assert bystander.worst_s < WORST_S
+        assert peak_bytes(server) - before < 150 * MIB
+
+
 def test_small_chunks_cost_no_more_than_large_ones() -> None:
     with millstream() as server, ExitStack() as stack:
         wire = patient(server, stack)

@@ -75,8 +75,9 @@ def _end_of_long_item(items: bytes, start: int) -> Iterator[int]:
         _value.decode(memoryview(items)[start:])
     except (msgspec.DecodeError, RecursionError) as error:
         place = _PLACE.search(str(error))
-        if place is not None and int(place[1]) > SLICE_BYTES:
-            yield start + int(place[1])
+        comma = items.rfind(b",", start, start + int(place[1])) if place is not None else -1
+        if comma > start + SLICE_BYTES:  # a guess as good as any other: what it gives is checked
+            yield comma
     else:
         yield len(items)
 

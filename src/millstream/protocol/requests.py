@@ -140,7 +140,7 @@ def check_content(create: CreateRequest) -> CreateRequest:
     try:
         messages = json_frames.frame(create.body)
     except MalformedError as error:
-        messages = error
+        messages = MalformedError(error.code, error.detail)  # without a traceback, whose frames hold the body
     return msgspec.structs.replace(create, messages=messages)
 
 

@@ -15,6 +15,7 @@ from functools import partial
 from typing import Any, Final, TypeVar
 
 from millstream.protocol.content import Kind, kind_of
+from millstream.protocol.errors import RequestError
 from millstream.protocol.headers import CONTENT_TYPE, STREAM_FORKED_FROM
 from millstream.server.request import SMALL_BODY_BYTES, Answer, Request
 from millstream.store.pending import Pending, when
@@ -60,5 +61,7 @@ class Workers:
 def _parsed(parse: Callable[[], T]) -> T | Exception:
     try:
         return parse()
-    except Exception as error:  # the event loop answers it, whatever it is
+    except RequestError as error:
+        return type(error)(error.code, error.detail)  # without a traceback, whose frames hold the body
+    except Exception as error:
         return error

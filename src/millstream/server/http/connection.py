@@ -386,6 +386,8 @@ class Connection(asyncio.Protocol):
         """Answer a request that is not read to its end, then close."""
         if self._closing:
             return  # it was refused behind a request that has just been answered
+        self._parser.refuse(reply)
+        self._hold(self._parser.queued_bytes)
         self._server.routes.refused(self._address, reply)
         common = self._server.common_headers(self._parser.headers.get(b"origin"))
         assert isinstance(reply.body, bytes)  # a refusal is short

@@ -17,7 +17,7 @@ So the two must agree on plain heads only. The tests run both on the same bytes 
 import re
 from typing import Final
 
-from millstream.server.http.hosts import is_host
+from millstream.server.http.hosts import is_host, recent_hosts
 from millstream.server.request import Request
 
 END: Final = b"\r\n\r\n"
@@ -67,7 +67,8 @@ def parse_head(head: bytes, scheme: bytes, client: bytes) -> tuple[Request, int]
             if not colon or not name or name.translate(None, _TOKEN) or lower in _UNUSUAL:
                 return None
         headers[lower] = value
-    if len(headers) != len(lines) - 1 or not is_host(headers.get(b"host")):
+    host = headers.get(b"host")
+    if len(headers) != len(lines) - 1 or (host not in recent_hosts and not is_host(host)):
         return None
     if b"connection" in headers and headers[b"connection"].lower() != b"keep-alive":
         return None

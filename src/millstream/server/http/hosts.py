@@ -8,18 +8,19 @@ import re
 from typing import Final
 
 _HOST = re.compile(rb"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._~!$&'()*+;=%-]*+)(?::[0-9]*+)?")
-_MAX_KNOWN: Final = 256
+_MAX_RECENT: Final = 256
 
-_known: set[bytes] = set()
+recent_hosts: set[bytes | None] = set()
+"""Valid hosts, for callers that look here first: a lookup is cheaper than a call."""
 
 
 def is_host(value: bytes | None) -> bool:
     """Tell whether a request has a valid host."""
-    if value in _known:
+    if value in recent_hosts:
         return True
     if value is None or _HOST.fullmatch(value) is None:
         return False
-    if len(_known) >= _MAX_KNOWN:
-        _known.clear()
-    _known.add(value)
+    if len(recent_hosts) >= _MAX_RECENT:
+        recent_hosts.clear()
+    recent_hosts.add(value)
     return True

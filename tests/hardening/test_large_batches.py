@@ -5,7 +5,11 @@ What a turn of the event loop takes is measured in `test_event_loop`.
 """
 
 import json
+import sys
+import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 
@@ -18,6 +22,7 @@ BODY_BYTES = 16 * 2**20
 WORST_S = (
     2.0  # on a machine that does much else at the same time; it is about a hundredth of that on a quiet one
 )
+STALLED_READERS = 40
 JSON = "application/json"
 
 EVENT = json.dumps(
@@ -112,3 +117,23 @@ def test_many_readers_of_large_batches_stop_nobody(
         wire.socket.close()
     record_property("worst_ms", round(other.worst_s * 1000))
     assert other.worst_s < WORST_S
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads the memory of a process from /proc")
+def test_readers_that_stall_in_a_long_message_hold_little_memory(server: Server) -> None:
+    """L4: a message of line breaks becomes six times as long in an event stream, and none of it is held."""
+
+    def resident_bytes() -> int:
+        text = Path(f"/proc/{server.pid}/status").read_text()
+        return int(text.split("VmRSS:")[1].split()[0]) * 1024
+
+    with ExitStack() as stack:
+        before = resident_bytes()
+        for _ in range(STALLED_READERS):
+            wire = stack.enter_context(Wire(server.url))
+            wire.request("GET", f"{paths()['line breaks']}?offset=-1&live=sse")
+            assert wire.head()[0] == 200
+            assert next(wire.chunks())
+        with bystander(server, "/bystander/stalled"):
+            time.sleep(1)  # until all that fits has been sent
+        assert resident_bytes() - before < STALLED_READERS * 2**20

@@ -54,3 +54,4 @@ def bystander(server: Server, path: str = "/bystander") -> Iterator[Bystander]:
     if errors:
         raise errors[0]
     assert watched.times_s, "the innocent client was never answered"
+    print(f"{path}: {len(watched.times_s)} requests, at most {watched.worst_s * 1000:.0f} ms each")

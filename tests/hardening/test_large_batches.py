@@ -8,7 +8,7 @@ import json
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
@@ -87,9 +87,7 @@ ATTACKS: dict[str, Callable[[Wire, str], None]] = {
 
 @pytest.mark.parametrize("attack", ATTACKS)
 @pytest.mark.parametrize("batch", BATCHES)
-def test_readers_of_a_large_batch_stop_nobody(
-    server: Server, batch: str, attack: str, record_property: Callable[[str, object], None]
-) -> None:
+def test_readers_of_a_large_batch_stop_nobody(server: Server, batch: str, attack: str) -> None:
     """Rule H4."""
     with (
         Wire(server.url) as wire,
@@ -97,25 +95,22 @@ def test_readers_of_a_large_batch_stop_nobody(
     ):
         wire.socket.settimeout(120)
         ATTACKS[attack](wire, paths()[batch])
-    record_property("worst_ms", round(other.worst_s * 1000))
     assert other.worst_s < WORST_S
 
 
-def test_many_readers_of_large_batches_stop_nobody(
-    server: Server, record_property: Callable[[str, object], None]
-) -> None:
+def test_many_readers_of_large_batches_stop_nobody(server: Server) -> None:
     """Rule H4: what is done in a turn does not depend on how many wait."""
-    wires = [Wire(server.url) for _ in range(60)]
-    with bystander(server, "/bystander/many") as other:
+    with ExitStack() as stack, bystander(server, "/bystander/many") as other:
+        wires = [stack.enter_context(Wire(server.url)) for _ in range(60)]
         for number, wire in enumerate(wires):
             path = list(paths().values())[number % len(BATCHES)]
             wire.request("GET", f"{path}?offset=-1&live=sse")
-        for wire in wires:
-            assert wire.head()[0] == 200
-            next(wire.chunks())
-    for wire in wires:
-        wire.socket.close()
-    record_property("worst_ms", round(other.worst_s * 1000))
+            wire.socket.settimeout(0.001)
+        ends_s = time.monotonic() + 2
+        while time.monotonic() < ends_s:
+            for wire in wires:
+                with suppress(TimeoutError):  # it has read everything
+                    assert wire.socket.recv(2**20)
     assert other.worst_s < WORST_S
 
 

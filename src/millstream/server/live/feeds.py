@@ -88,16 +88,21 @@ class EventFeed:
         self._ends_at_s = self._last_sent_s + self._max_age_s
         self._live.feeds.add(self)
         self._live.hub.watch(self._name, self)
-        self.pump()
+        self._advance()
         if self._live.draining:
             self.end()
 
     def wake(self) -> None:
         """Send what is new: the stream has changed."""
         self._stale = True
-        self.pump()
+        self._advance()
 
     def pump(self) -> None:
+        """Send more when it is this reader's turn: its client has room again."""
+        if (self._stale or self._pieces is not None) and not self._queued:
+            self._queue()
+
+    def _advance(self) -> None:
         """Send the next frame, if the client has room; other requests have their turn before more."""
         if self._busy or self._queued or self._sink is None or not self._sink.writable:
             return
@@ -147,7 +152,7 @@ class EventFeed:
     def _arrived(self, found: Next) -> None:
         self._busy = False
         self._found(found)
-        self.pump()
+        self._advance()
 
     def _found(self, found: Next) -> None:
         if isinstance(found, LongMessage):
@@ -181,4 +186,4 @@ class EventFeed:
 
     def _continue(self) -> None:
         self._queued = False
-        self.pump()
+        self._advance()

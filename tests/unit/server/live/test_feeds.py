@@ -42,6 +42,7 @@ def test_a_reader_that_does_not_keep_up_is_sent_no_more_than_it_takes() -> None:
         [feed] = bench.live.feeds
         sink.writable = True
         feed.pump()
+        await turn()
         assert "".join(sink.data()) == "".join(f"{number:02d}" for number in range(100))
 
     asyncio.run(main())

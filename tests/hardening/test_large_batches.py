@@ -129,6 +129,6 @@ def test_readers_that_stall_in_a_long_message_hold_little_memory(server: Server)
             wire.request("GET", f"{paths()['line breaks']}?offset=-1&live=sse")
             assert wire.head()[0] == 200
             assert next(wire.chunks())
-        with bystander(server, "/bystander/stalled"):
+        with Bystander(server.url):
             time.sleep(1)  # until all that fits has been sent
         assert resident_bytes() - before < STALLED_READERS * 2**20

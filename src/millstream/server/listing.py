@@ -6,7 +6,7 @@ callers must not learn names that they may not read, so for them:
         readable streams only     and `forkedFrom` only if the source is readable
         the cursor                the last stream of the page; sealed if that is not readable
         a long unreadable stretch is left behind page by page: a page looks at `_MAX_LOOKED_AT` streams at
-                                  most, and may have none, but a cursor
+                                  most, fewer for a token of many scopes, and may have none, but a cursor
 
 A sealed cursor is the name, encrypted with a key of this process. So it is not valid after a restart; the
 client then lists from the beginning.
@@ -35,6 +35,7 @@ from millstream.store.base import Page, Store
 from millstream.store.pending import Eventually, when
 
 _MAX_LOOKED_AT = 1000
+_MAX_MATCHES = 10_000  # of scopes with names, for one page: some milliseconds
 _STEP = 100  # streams looked at in one go when the page needs fewer
 _MARK: Final = "~"  # begins a sealed cursor; a name begins with a slash
 _NONCE_BYTES = 12
@@ -83,26 +84,27 @@ class Listing:
         after = self._seal.unseal(asked.after)
         if grant.allows_all(Action.READ):
             return when(self._look(asked, after, asked.limit), _whole_page)
-        return self._search(asked, partial(grant.allows, Action.READ), [], 0, after)
+        budget = max(1, min(_MAX_LOOKED_AT, _MAX_MATCHES // len(grant.scopes)))
+        return self._search(asked, partial(grant.allows, Action.READ), [], budget, after)
 
     def _look(self, asked: ListingRequest, after: str, limit: int) -> Eventually[Page]:
         return self._store.listing(asked.prefix, asked.glob or None, after, limit, self._clock_ms())
 
     def _search(
-        self, asked: ListingRequest, may_read: MayRead, found: list[Stream], looked_at: int, after: str
+        self, asked: ListingRequest, may_read: MayRead, found: list[Stream], budget: int, after: str
     ) -> Answer:
-        """Add what is readable of the store's next page to `found`, until that is enough."""
-        step = max(asked.limit - len(found), _STEP)
+        """Add what is readable of the store's next page to `found`, until that or the budget is enough."""
+        step = min(max(asked.limit - len(found), _STEP), budget)
 
         def add(page: Page) -> Answer:
             found.extend(stream for stream in page.streams if may_read(stream.name))
             if len(found) > asked.limit or (len(found) == asked.limit and page.next_after is not None):
                 del found[asked.limit :]
                 return replies.listing(found, found[-1].name, may_read)
-            cursor, seen = page.next_after, looked_at + len(page.streams)
+            cursor = page.next_after
             was_cut = len(page.streams) < step  # by the store, which looks at so many names for one page
-            if cursor is not None and not was_cut and seen < _MAX_LOOKED_AT:
-                return self._search(asked, may_read, found, seen, cursor)
+            if cursor is not None and not was_cut and budget > step:
+                return self._search(asked, may_read, found, budget - step, cursor)
             if cursor is not None and not may_read(cursor):
                 cursor = self._seal.seal(cursor)
             return replies.listing(found, cursor, may_read)

@@ -5,7 +5,9 @@ import json
 
 from millstream.protocol import sse
 from millstream.protocol.content import Kind
+from millstream.protocol.http import Reply
 from millstream.server.live.feeds import KEEP_ALIVE_S, EventFeed
+from millstream.store.pending import settled
 from unit.server.bench import Bench, Sink, bench_with_stream, turn, until
 
 
@@ -140,9 +142,11 @@ def test_a_feed_ends_after_its_time() -> None:
 LONG = b'[1,{"text":"' + b"x" * 400_000 + b'", "lines":[' + b"\r\n \n" * 100_000 + b"]},2]"
 
 
-def bench_with_long_message() -> Bench:
+async def bench_with_long_message() -> Bench:
     bench = Bench(sse_ttl_s=60)
-    bench.reply("PUT", "/s", LONG, content_type="application/json")
+    created = await settled(bench.ask("PUT", "/s", LONG, content_type="application/json"))
+    assert isinstance(created, Reply)
+    assert created.status == 201
     return bench
 
 
@@ -164,7 +168,7 @@ def test_a_long_message_comes_in_pieces_of_one_event() -> None:
     """L4: as if it had been written in one go, but a reader that stalls holds no more than a piece."""
 
     async def main() -> None:
-        bench = bench_with_long_message()
+        bench = await bench_with_long_message()
         sink = bench.watch("/s?offset=-1&live=sse")
         await until(lambda: is_up_to_date(sink))
         assert max(len(frame.events) for frame in sink.frames) < 600_000
@@ -179,7 +183,7 @@ def test_nothing_is_written_into_the_middle_of_a_long_message() -> None:
     """L4, L5: neither a comment nor the next message; when time is up, it is finished first."""
 
     async def main() -> None:
-        bench = bench_with_long_message()
+        bench = await bench_with_long_message()
         sink = bench.watch("/s?offset=-1&live=sse")
         await until(lambda: len(sink.frames) > 3)
         sink.writable = False
@@ -207,7 +211,7 @@ def test_a_reader_that_stalls_in_a_long_message_is_ended() -> None:
     """L5."""
 
     async def main() -> None:
-        bench = bench_with_long_message()
+        bench = await bench_with_long_message()
         sink = bench.watch("/s?offset=-1&live=sse")
         await until(lambda: len(sink.frames) > 3)
         sink.writable = False
@@ -222,7 +226,7 @@ def test_a_long_message_whose_stream_is_deleted_is_cut() -> None:
     """L6: without its blank line it is no event, so the reader asks for it again and learns why."""
 
     async def main() -> None:
-        bench = bench_with_long_message()
+        bench = await bench_with_long_message()
         sink = bench.watch("/s?offset=-1&live=sse")
         await until(lambda: len(sink.frames) > 3)
         bench.reply("DELETE", "/s")

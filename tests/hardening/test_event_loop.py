@@ -28,23 +28,29 @@ ATTEMPTS = 3  # the garbage collector is also there
 JSON = {"content_type": "application/json"}
 
 
-def batch(message: bytes, size: int = BODY_BYTES // 4) -> bytes:
-    """Make one body of many messages; small ones in less of it, because that takes long enough."""
-    return b"[" + b",".join([message] * (size // (len(message) + 1) - 1)) + b"]"
+def many(message: bytes) -> Callable[[int], bytes]:
+    return lambda size: b"[" + b",".join([message] * (size // (len(message) + 1) - 1)) + b"]"
 
 
-BATCHES: dict[str, bytes] = {
-    "objects": batch(b'{"id":1234567890,"name":"a, b","tags":["x","y"],"at":{"x":1,"y":[2,3]}}', BODY_BYTES),
-    "numbers": batch(b"1"),
-    "arrays": batch(b"[]"),
-    "deep arrays": batch(b"[0," * 500 + b"0" + b"]" * 500),
-    "zigzags": batch(b"[[[[[[0],0],0],0],0],0]"),
-    "texts of commas": batch(b'",,,,,,,,"'),
-    "one text": b'["' + b"x" * (BODY_BYTES - 4) + b'"]',
-    "one text of escapes": b'["' + b"\\\\" * (BODY_BYTES // 2 - 2) + b'"]',
-    "one array": b"[" + batch(b"1", BODY_BYTES - 2) + b"]",
-    "one array of line breaks": b"[[" + b"\n" * (BODY_BYTES - 4) + b"]]",
+def one(begin: bytes, middle: bytes, end: bytes) -> Callable[[int], bytes]:
+    return lambda size: begin + middle * ((size - len(begin + end)) // len(middle)) + end
+
+
+BATCHES: dict[str, Callable[[int], bytes]] = {
+    "objects": many(b'{"id":1234567890,"name":"a, b","tags":["x","y"],"at":{"x":1,"y":[2,3]}}'),
+    "numbers": many(b"1"),
+    "arrays": many(b"[]"),
+    "deep arrays": many(b"[0," * 500 + b"0" + b"]" * 500),
+    "zigzags": many(b"[[[[[[0],0],0],0],0],0]"),
+    "texts of commas": many(b'",,,,,,,,"'),
+    "one text": one(b'["', b"x", b'"]'),
+    "one text of escapes": one(b'["', b"\\\\", b'"]'),
+    "one array": one(b"[[1", b",1", b"]]"),
+    "one array of arrays": one(b"[[[]", b",[]", b"]]"),
+    "one array of line breaks": one(b"[[", b"\n", b"]]"),
 }
+SLOW_TO_SCAN = {"numbers", "arrays", "deep arrays", "zigzags"}
+"""All of these in 16 MiB would take minutes; each window of it takes as long in less."""
 
 
 class Heartbeat:
@@ -103,10 +109,11 @@ def check(make: Callable[[], Bench], ask: Callable[[Bench], Answer], *statuses: 
     async def measure() -> float:
         return await longest_turn_s(make(), ask, *statuses)
 
-    times_s: list[float] = []
-    while not times_s or (times_s[-1] > SLOW_FACTOR * TURN_S and len(times_s) < ATTEMPTS):
+    most_s = SLOW_FACTOR * TURN_S
+    times_s = [asyncio.run(measure())]
+    while most_s <= times_s[-1] < 5 * most_s and len(times_s) < ATTEMPTS:
         times_s.append(asyncio.run(measure()))
-    assert min(times_s) < SLOW_FACTOR * TURN_S, [f"{time_s * 1000:.0f} ms" for time_s in times_s]
+    assert min(times_s) < most_s, [f"{time_s * 1000:.0f} ms" for time_s in times_s]
 
 
 # -- Reading and forking a large batch -------------------------------------------------------------
@@ -146,7 +153,8 @@ READS: dict[str, Callable[[Bench], Answer]] = {
 @pytest.mark.parametrize("read", READS)
 @pytest.mark.parametrize("shape", BATCHES)
 def test_reads_of_a_large_batch(shape: str, read: str) -> None:
-    stored = BATCHES[shape][1:-1] + b","
+    size = BODY_BYTES // 16 if shape in SLOW_TO_SCAN else BODY_BYTES
+    stored = BATCHES[shape](size)[1:-1] + b","
 
     check(lambda: bench_with_batch(stored), READS[read], 200, 201, 204, 400)
 
@@ -163,13 +171,14 @@ def bench_with_batch(stored: bytes) -> Bench:
 @pytest.mark.parametrize("shape", BATCHES)
 def test_appends_of_a_large_batch(shape: str) -> None:
     """A3."""
+    body = BATCHES[shape](BODY_BYTES)
 
     def make() -> Bench:
         bench = Bench(max_body_bytes=BODY_BYTES)
         bench.reply("PUT", "/s", **JSON)
         return bench
 
-    check(make, lambda bench: bench.ask("POST", "/s", BATCHES[shape], **JSON), 204)
+    check(make, lambda bench: bench.ask("POST", "/s", body, **JSON), 204)
 
 
 # -- Everything else -------------------------------------------------------------------------------

@@ -44,7 +44,4 @@ class Request(msgspec.Struct, gc=False):
     @property
     def cache_control(self) -> bytes:
         """How caches may treat the answer: it may be meant for this client only."""
-        has_credentials = b"authorization" in self.headers
-        if not self.token and not has_credentials:  # the common case, without a call
-            return caching.PUBLIC
-        return caching.for_client(bool(self.token), has_credentials)
+        return caching.for_client(bool(self.token), b"authorization" in self.headers)

@@ -310,9 +310,8 @@ class Routes:
     def _read(self, name: str, request: Request) -> Answer:
         self.metrics.reads += 1
         url = request.path + b"?" + request.query
-        cache = request.cache_control
-        if cache is not caching.PUBLIC:
-            url = cache + url  # a path begins with a slash, so these never collide with public ones
+        if request.token or b"authorization" in request.headers:  # else the response is public
+            url = request.cache_control + url  # a path begins with a slash, so these never collide
         recent = self.live.responses.find(url)
         if recent is not None and b"if-none-match" not in request.headers:
             return recent

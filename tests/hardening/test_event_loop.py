@@ -167,7 +167,6 @@ def bench_with_batch(stored: bytes) -> Bench:
     return bench
 
 
-@pytest.mark.xfail(reason="JSON bodies are validated in one go", strict=False)
 @pytest.mark.parametrize("shape", BATCHES)
 def test_appends_of_a_large_batch(shape: str) -> None:
     """A3."""

@@ -9,7 +9,7 @@ import uvloop
 
 from millstream.server.http.connection import Connection
 from millstream.server.http.server import NativeServer
-from millstream.server.routes import Routes
+from millstream.server.routes.dispatch import Routes
 from millstream.server.run import running_routes
 from millstream.server.settings import Settings
 from millstream.store.memory import memory_store

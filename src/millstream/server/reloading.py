@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 from millstream.server.access.auth import check_exposure, check_not_opened, open_auth
 from millstream.server.http.server import NativeServer
-from millstream.server.routes import Routes
+from millstream.server.routes.dispatch import Routes
 from millstream.server.settings import Settings, SettingsError
 from millstream.server.telemetry import logs
 

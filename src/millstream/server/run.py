@@ -19,7 +19,7 @@ from millstream.server.http.connection import Connection
 from millstream.server.http.server import NativeServer
 from millstream.server.http.tls import Handshake
 from millstream.server.reloading import Reloader, load_tls
-from millstream.server.routes import Routes
+from millstream.server.routes.dispatch import Routes
 from millstream.server.settings import Settings, SettingsError
 from millstream.server.stopping import Stopping
 from millstream.server.systemd import notify

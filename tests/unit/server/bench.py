@@ -11,7 +11,7 @@ from millstream.server.access.auth import open_auth
 from millstream.server.live.feeds import EventFeed
 from millstream.server.live.frames import Frame
 from millstream.server.request import Answer, Request
-from millstream.server.routes import Routes
+from millstream.server.routes.dispatch import Routes
 from millstream.server.settings import Settings
 from millstream.store.base import Store
 from millstream.store.memory import memory_store

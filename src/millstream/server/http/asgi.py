@@ -22,7 +22,7 @@ from millstream.protocol.http import Header, Reply
 from millstream.server.live.feeds import EventFeed
 from millstream.server.live.frames import Frame
 from millstream.server.request import SMALL_BODY_BYTES, Request
-from millstream.server.routes import Routes
+from millstream.server.routes.dispatch import Routes
 from millstream.server.run import open_store, running_routes
 from millstream.server.settings import Settings, load
 from millstream.store.pending import Pending

@@ -18,7 +18,7 @@ from millstream.protocol.http import Reply
 from millstream.server.access.auth import Auth
 from millstream.server.live.feeds import EventFeed
 from millstream.server.request import Answer, Request
-from millstream.server.routes import Routes
+from millstream.server.routes.dispatch import Routes
 from millstream.server.settings import Settings
 from millstream.server.telemetry.logs import event
 from millstream.store.base import Store

@@ -14,9 +14,9 @@ from millstream.protocol import problems
 from millstream.protocol.http import Reply
 from millstream.server.access.cors import Cors
 from millstream.server.access.origins import Hosts, is_loopback
-from millstream.server.control import Control
 from millstream.server.request import Answer, Request
-from millstream.server.routes import Routes
+from millstream.server.routes.control import Control
+from millstream.server.routes.dispatch import Routes
 from millstream.server.settings import Settings
 from millstream.server.telemetry.metrics import Metrics
 

@@ -9,7 +9,7 @@ from millstream.protocol.errors import MalformedError
 from millstream.protocol.http import Reply
 from millstream.protocol.requests import CreateRequest, ListingRequest
 from millstream.server.access.grants import EVERYTHING, Grant, parse_scopes
-from millstream.server.listing import CursorSeal, Listing
+from millstream.server.routes.listing import CursorSeal, Listing
 from millstream.store.base import Page
 from millstream.store.memory import MemoryEngine
 from millstream.store.table import Table

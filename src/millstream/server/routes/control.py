@@ -17,10 +17,10 @@ from millstream.protocol.queries import Query
 from millstream.protocol.requests import parse_listing
 from millstream.server.access.auth import Auth, refuse
 from millstream.server.access.grants import Action
-from millstream.server.listing import Listing
 from millstream.server.live.readers import LiveReaders
-from millstream.server.pages import Pages
 from millstream.server.request import Answer, Request
+from millstream.server.routes.listing import Listing
+from millstream.server.routes.pages import Pages
 from millstream.server.telemetry import metrics
 from millstream.server.telemetry.metrics import Metrics
 from millstream.store.base import Store

@@ -1,0 +1,203 @@
+"""Dispatch: which route answers a request, and whether it may.
+
+Every request goes the same way: its host, what its path names, limits and authorization where there are
+any, then the route of its method. Streams are answered by `reads` and `writes`, the server's own paths by
+`control`.
+"""
+
+from collections.abc import Callable
+from functools import lru_cache
+
+from millstream.protocol import problems
+from millstream.protocol.errors import RequestError
+from millstream.protocol.http import Reply
+from millstream.protocol.names import STREAM_ROOTS, below_mount, control_path, is_reserved, parse_name
+from millstream.protocol.replies import reply_to
+from millstream.protocol.streams import NotFound
+from millstream.server.access import cors
+from millstream.server.access.admission import Admission
+from millstream.server.access.auth import Auth, keep_private
+from millstream.server.access.grants import Action
+from millstream.server.access.limits import Limits
+from millstream.server.access.origins import Origins
+from millstream.server.anycable.reads import Reads as AnyCableReads
+from millstream.server.live.readers import LiveReaders
+from millstream.server.request import Answer, Request
+from millstream.server.routes.control import Control
+from millstream.server.routes.listing import CursorSeal, Listing
+from millstream.server.routes.pages import at_root
+from millstream.server.routes.reads import ReadRoutes
+from millstream.server.routes.writes import WriteRoutes, failed
+from millstream.server.settings import Settings
+from millstream.server.telemetry.engine_metrics import EngineMetrics
+from millstream.server.telemetry.latencies import CONTROL
+from millstream.server.telemetry.metrics import Labelled, Metrics
+from millstream.store.base import Store
+from millstream.store.pending import when
+
+_ACTIONS = {
+    b"GET": Action.READ,
+    b"HEAD": Action.READ,
+    b"PUT": Action.WRITE,
+    b"POST": Action.WRITE,
+    b"DELETE": Action.WRITE,
+}
+_COUNTED_CONTROLS = ("streams", "metrics")  # what costs something; whether the server lives, all may ask
+_KEPT_PLACES = 8192
+
+Route = Callable[[str, Request], Answer]
+
+
+class Routes:
+    """Everything that the server answers."""
+
+    def __init__(self, store: Store, settings: Settings, auth: Auth, clock_ms: Callable[[], int]) -> None:
+        self.store = store
+        self._path = settings.path
+        self.live = LiveReaders(store, settings, clock_ms)
+        self.metrics = Metrics()
+        self.metrics.watch("ds_poll_clients_num", "Long-polls that wait now.", lambda: len(self.live.polls))
+        self.metrics.watch(
+            "ds_sse_clients_num", "Event streams that are open now.", lambda: len(self.live.feeds)
+        )
+        self.metrics.watch("millstream_readers", "Live readers now.", self._readers, label="mode")
+        self.metrics.watch("millstream_streams", "Streams, also those kept for forks.", store.count_streams)
+        self.metrics.include(EngineMetrics(store))
+        self._clock_ms = clock_ms
+        self._listing = Listing(store, CursorSeal(), clock_ms)
+        self.admission = Admission(store, settings)
+        self._reads = ReadRoutes(store, self.live, self.metrics, clock_ms)
+        self._writes = WriteRoutes(store, self.admission, self.metrics, settings.path, clock_ms)
+        self.close = self._writes.close
+        self._anycable_reads = AnyCableReads(self.live, self.metrics, self._reads.coded)
+        self.place = lru_cache(_KEPT_PLACES)(self._find_place)
+        """Finds what a path names, and who answers there if it is not a stream."""
+        self.adopt(settings, auth)
+        self._methods: dict[bytes, Route] = {
+            b"POST": self._writes.append,
+            b"GET": self._reads.read,
+            b"HEAD": self._reads.head,
+            b"PUT": self._writes.create,
+            b"DELETE": self._writes.delete,
+            b"OPTIONS": lambda _name, _request: cors.preflight(),
+        }
+
+    def adopt(self, settings: Settings, auth: Auth) -> None:
+        """Go on with other settings and keys; where streams live stays as it was."""
+        self.settings = self.live.settings = self._reads.settings = settings
+        self.auth = auth
+        self.cors = cors.Cors(settings.cors_origin)
+        self._origins = Origins(settings, is_open=auth.is_open)
+        self._checks_host, self._accepted_hosts = self._origins.checks_host, self._origins.accepted_hosts
+        self.controls = Control(self.store, self.live, auth, self._listing, self.metrics, self._clock_ms)
+        self._writes.adopt(settings, self._origins)
+        self._limits = Limits(settings)
+        self.is_guarded = self._limits.are_on or not auth.is_open
+        """Whether anybody may be refused for who he is, or for how often he asks."""
+        self.place.cache_clear()
+
+    def _readers(self) -> Labelled:
+        return {"long-poll": len(self.live.polls), "sse": len(self.live.feeds)}
+
+    def refuse_head(self, request: Request) -> Reply | None:
+        """Refuse a request with a large body by its head, before the body fills memory."""
+        try:
+            name, elsewhere = self.place(request.path, request.mount)
+            if elsewhere is not None or request.method not in (b"PUT", b"POST"):
+                return problems.UNEXPECTED_BODY
+            refusal = self._origins.refuse_write(request)
+            if refusal is None and self._checks_host:
+                refusal = self._origins.refuse_host(request)
+            if refusal is None and not self.auth.is_open:
+                refusal = self.auth.authorize(request, Action.WRITE, name, self._clock_ms() / 1000)
+            return refusal if refusal is not None else self.admission.refusal()
+        except RequestError as error:
+            return problems.malformed(error)
+        except Exception as error:
+            return failed(error)
+
+    def refused(self, client: bytes, reply: Reply) -> None:
+        """Take note of an answer to what never became a whole request."""
+        self.metrics.count(reply.status)
+
+    def handle(self, request: Request) -> Answer:
+        """Answer a request; whatever goes wrong becomes a reply."""
+        try:
+            if self._checks_host and request.headers.get(b"host") not in self._accepted_hosts:
+                refusal = self._origins.refuse_host(request)
+                if refusal is not None:
+                    return refusal
+            name, elsewhere = self.place(request.path, request.mount)
+            if elsewhere is not None:
+                request.route = CONTROL
+                return elsewhere(name, request)
+            route = self._methods.get(request.method)
+            if route is None:
+                return problems.method_not_allowed(cors.METHODS)
+            if self.is_guarded:
+                return self._guarded(route, name, request)
+            return route(name, request)
+        except RequestError as error:
+            return problems.malformed(error)
+        except Exception as error:
+            return failed(error)
+
+    def _find_place(self, path: bytes, mount: str) -> tuple[str, Route | None]:
+        name = parse_name(path)
+        anycable = self._below_anycable(name, mount)
+        if anycable is not None:
+            return anycable, self._anycable
+        name = below_mount(name, mount + self._path)
+        if name == "/":
+            return name, lambda _name, request: at_root(request)
+        return name, self._control if is_reserved(name, STREAM_ROOTS) else None
+
+    def _guarded(self, route: Route, name: str, request: Request) -> Answer:
+        """Answer who may ask this, and not too often."""
+        rates = self._limits.by_address(request.client)
+        if rates.refusal is None and request.method in _ACTIONS and not self.auth.is_open:
+            refusal = self.auth.authorize(request, _ACTIONS[request.method], name, self._clock_ms() / 1000)
+            if refusal is not None:
+                return rates.written_on(refusal)
+            rates = rates.and_then(self._limits.by_token(request.token))
+        if rates.refusal is not None:
+            return rates.written_on(rates.refusal)
+        answer = route(name, request)
+        if request.token:
+            answer = when(answer, keep_private)
+        return when(answer, rates.written_on) if rates else answer
+
+    # -- AnyCable --------------------------------------------------------------------------------
+
+    def _below_anycable(self, name: str, mount: str) -> str | None:
+        prefix = mount + self.settings.anycable_path
+        return name[len(prefix) :] if self.settings.anycable and name.startswith(prefix + "/") else None
+
+    def _anycable(self, name: str, request: Request) -> Answer:
+        if request.method == b"OPTIONS":
+            return cors.preflight()
+        if request.method not in (b"GET", b"HEAD"):
+            return problems.method_not_allowed(b"GET, HEAD, OPTIONS")
+        request.route = b""
+        if name == "/" or is_reserved(name, STREAM_ROOTS):
+            return reply_to(NotFound(name))
+        answer = self._guarded(self._anycable_reads.answer, name, request)
+        if isinstance(answer, Reply) and problems.is_forbidden(answer):
+            return problems.UNREADABLE_BY_TOKEN
+        return answer
+
+    # -- Control APIs ----------------------------------------------------------------------------
+
+    def _control(self, name: str, request: Request) -> Answer:
+        paths = [path for root in STREAM_ROOTS if (path := control_path(name, root)) is not None]
+        route = self.controls.find(paths[0]) if paths else None
+        if route is None:
+            return problems.nothing_at(name)
+        if request.method == b"OPTIONS":
+            return cors.preflight()
+        if request.method not in (b"GET", b"HEAD"):
+            return problems.method_not_allowed(b"GET, HEAD, OPTIONS")
+        if self._limits.are_on and paths[0] in _COUNTED_CONTROLS:
+            rates = self._limits.by_address(request.client)
+            return when(rates.refusal or route(request), rates.written_on)
+        return route(request)

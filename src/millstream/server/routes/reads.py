@@ -1,0 +1,181 @@
+"""Reads: GET and HEAD of a stream, from the request to its answer.
+
+A read is answered in one of four ways: with a recent response that many readers share, with a chunk that is
+held in memory (compressed if the client asks for it), piece by piece from the store, or live.
+"""
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+
+from millstream.protocol import caching, headers, replies
+from millstream.protocol.http import Header, Reply
+from millstream.protocol.queries import Query
+from millstream.protocol.reads import Chunk, PollOutcome, poll_outcome
+from millstream.protocol.replies import reply_to
+from millstream.protocol.requests import LiveMode, ReadRequest, asks_what_get_answers, parse_read
+from millstream.protocol.streams import Stream
+from millstream.server import compression
+from millstream.server.compression import MIN_BYTES
+from millstream.server.live.feeds import EventFeed
+from millstream.server.live.long_polls import LongPoll
+from millstream.server.live.readers import Caller, LiveReaders
+from millstream.server.long_answers import LongBody
+from millstream.server.request import Answer, Request
+from millstream.server.settings import Settings
+from millstream.server.telemetry.latencies import LIVE
+from millstream.server.telemetry.metrics import Metrics
+from millstream.store.base import Head, Read, Store
+from millstream.store.pending import Eventually, Pending, when
+
+_COMPRESS_IN_THREAD_BYTES = 64 * 1024
+_VARY = (b"vary", b"accept-encoding")
+
+
+class ReadRoutes:
+    """Answers reads."""
+
+    settings: Settings
+
+    def __init__(
+        self, store: Store, live: LiveReaders, metrics: Metrics, clock_ms: Callable[[], int]
+    ) -> None:
+        self.store = store
+        self.live = live
+        self.metrics = metrics
+        self._clock_ms = clock_ms
+
+    def read(self, name: str, request: Request) -> Answer:
+        """Answer a GET."""
+        self.metrics.reads += 1
+        url = request.path + b"?" + request.query
+        if request.token or b"authorization" in request.headers:  # else the response is public
+            url = request.cache_control + url  # a path begins with a slash, so these never collide
+        recent = self.live.responses.find(url)
+        if recent is not None and b"if-none-match" not in request.headers:
+            return recent
+        read = parse_read(Query(request.query))
+        if read.live is not LiveMode.NO:
+            return self._live_read(name, request, read)
+        max_bytes, piece_bytes = self.settings.max_chunk_bytes, self.live.piece_bytes
+        found = self.store.read(name, read, max_bytes, self._clock_ms(), held_bytes=piece_bytes)
+        if isinstance(found, Chunk):  # the common case, without a detour
+            return self._read_reply(name, request, read, url, found)
+        return when(found, partial(self._read_reply, name, request, read, url))
+
+    def _read_reply(self, name: str, request: Request, read: ReadRequest, url: bytes, found: Read) -> Answer:
+        if isinstance(found, Chunk) and not found.is_held:
+            if not self._compresses(request, found):
+                return self._long_reply(name, request, read, found)
+            held = self.store.read(name, read, self.live.piece_bytes, self._clock_ms())
+            return when(held, partial(self._read_reply, name, request, read, url))
+        reply = _read_reply(request, read, found)
+        if len(reply.body) >= MIN_BYTES:
+            return self.coded(request, reply)
+        if reply.status == 200 and isinstance(found, Chunk) and not found.lifetime:
+            self.live.responses.keep(name, url, reply)
+        return reply
+
+    def _long_reply(self, name: str, request: Request, read: ReadRequest, found: Chunk) -> Reply:
+        reply = _read_reply(request, read, found)
+        if reply.status != 200:
+            return reply
+        return Reply(200, [*reply.headers, _VARY], LongBody(self.store, name, found))
+
+    def _compresses(self, request: Request, found: Chunk) -> bool:
+        accepted = request.headers.get(b"accept-encoding", b"")
+        return self.settings.compress and compression.choose(accepted, found.content_type) is not None
+
+    def coded(self, request: Request, reply: Reply) -> Answer:
+        """Compress a reply if it is worth it, off the event loop when it is large."""
+        body = reply.body
+        if len(body) < MIN_BYTES or reply.status != 200 or not self.settings.compress:
+            return reply
+        assert isinstance(body, bytes)  # what is longer is not compressed
+        coding, fields = _choose_coding(request, reply)
+        if coding is None or len(body) < _COMPRESS_IN_THREAD_BYTES:
+            return Reply(200, fields, compression.compress(body, coding) if coding else body)
+        pending: Pending[Reply | EventFeed] = Pending()
+        work = asyncio.get_running_loop().run_in_executor(None, compression.compress, body, coding)
+        work.add_done_callback(lambda done: pending.settle(Reply(200, fields, done.result())))
+        return pending
+
+    def _live_read(self, name: str, request: Request, read: ReadRequest) -> Answer:
+        sse = read.live is LiveMode.SSE
+        self.metrics.feeds += sse
+        self.metrics.polls += not sse
+        request.route = LIVE
+        now_ms = self._clock_ms()
+        found = self.store.read(name, read, self.live.piece_bytes, now_ms, peek=sse)
+        caller = Caller(request.grant.lasts_s(now_ms / 1000), request.cache_control)
+        return when(found, partial(self._feed if sse else self._long_poll, name, read, caller))
+
+    def _feed(self, name: str, read: ReadRequest, caller: Caller, found: Read) -> Reply | EventFeed:
+        if not isinstance(found, Chunk):
+            return reply_to(found)
+        return EventFeed(self.live, name, read, found, caller)
+
+    def _long_poll(self, name: str, read: ReadRequest, caller: Caller, found: Read) -> Answer:
+        if not isinstance(found, Chunk):
+            return reply_to(found)
+        outcome = poll_outcome(found, read.until)
+        if outcome is PollOutcome.DATA:
+            cursor, cache = self.live.cursor_after(read.cursor), caching.for_read(read.offset, caller.cache)
+            return replies.read(found, cursor=cursor, cache=cache)
+        if outcome is PollOutcome.END:
+            return replies.nothing_new(found, 0)
+        return LongPoll(self.live, name, read, found, caller)
+
+    def head(self, name: str, request: Request) -> Answer:
+        """Answer a HEAD."""
+        self.metrics.reads += 1
+        query = Query(request.query)
+        if not asks_what_get_answers(query):
+            return when(self.store.head(name, self._clock_ms()), _head_reply)
+        read = parse_read(query)
+        found = self.store.read(name, read, self.settings.max_chunk_bytes, self._clock_ms(), peek=True)
+
+        def shorten(found: Read) -> Eventually[Read]:
+            piece_bytes = self.live.piece_bytes
+            if not isinstance(found, Chunk) or found.end - found.start <= piece_bytes:
+                return found
+            if not self._compresses(request, found):
+                return found
+            return self.store.read(name, read, piece_bytes, self._clock_ms(), peek=True)
+
+        def reply(found: Read) -> Reply:
+            reply = _read_reply(request, read, found)
+            size = found.end - found.start if isinstance(found, Chunk) else 0
+            if size < MIN_BYTES or reply.status != 200 or not self.settings.compress:
+                return reply
+            return Reply(200, _choose_coding(request, reply)[1])
+
+        return when(when(found, shorten), reply)
+
+
+def _read_reply(request: Request, read: ReadRequest, found: Read) -> Reply:
+    if not isinstance(found, Chunk):
+        return reply_to(found)
+    return replies.read(
+        found,
+        request.headers.get(b"if-none-match"),
+        cache=caching.for_read(read.offset, request.cache_control),
+    )
+
+
+def _head_reply(found: Head) -> Reply:
+    return replies.head(found) if isinstance(found, Stream) else reply_to(found)
+
+
+def _choose_coding(request: Request, reply: Reply) -> tuple[bytes | None, list[Header]]:
+    """Choose how a reply is compressed, and give the headers that it has then."""
+    accepted = request.headers.get(b"accept-encoding", b"")
+    if not accepted:
+        return None, [*reply.headers, _VARY]
+    fields = dict(reply.headers)
+    coding = compression.choose(accepted, fields.get(headers.CONTENT_TYPE, b""))
+    if coding is not None:
+        fields[b"content-encoding"] = coding
+        if b"etag" in fields:
+            fields[b"etag"] = caching.encoded_tag(fields[b"etag"], coding)
+    return coding, [*fields.items(), _VARY]

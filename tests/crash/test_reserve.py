@@ -108,7 +108,7 @@ def test_a_reserve_that_is_used_up_comes_back(tmp_path: Path, monkeypatch: pytes
 @pytest.mark.skipif(why_not("ext4") is not None, reason=why_not("ext4") or "")
 def test_a_full_file_system_is_freed_by_deletions(tmp_path: Path) -> None:
     image = tmp_path / "small.img"
-    make_image(image, "ext4", "24M")
+    make_image(image, "ext4", "160M")  # more than the log holds before a checkpoint
     with mounted(image, "loop") as folder:
         with serving(folder / "data", options=["--disk-reserve-bytes", "1000000"]) as server:
             client = Client(port_of(server))

@@ -31,7 +31,7 @@ test: install    ## run every test; what a machine lacks and may not install is 
 	@$(BIN)/python -m compileall -q src  # for machines on which Python writes no bytecode by itself
 	$(BIN)/pytest --numprocesses auto --dist loadscope --no-loadscope-reorder --durations 20
 
-torture: install ## the long forms of the crash tests, with a summary (an hour; root for power cuts)
+torture: install ## the long forms of the crash tests and the fuzzer, with a summary (an hour; root for power cuts)
 	$(BIN)/python -m tests.crash.torture
 
 check: install   ## lint, types and layers

@@ -1,4 +1,4 @@
-"""The long forms of the crash tests, with progress, and a table at the end.
+"""The long forms of the crash tests and of the fuzzer, with progress, and a table at the end.
 
 python -m tests.crash.torture                    all of it; an hour or so
 python -m tests.crash.torture --scale 0.05       a twentieth of it
@@ -6,6 +6,7 @@ python -m tests.crash.torture kills power-ext4   some of it
 """
 
 import argparse
+import random
 import shutil
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 TESTS = Path(__file__).parents[1]
+FUZZ_S = 20 * 60
 
 
 def main() -> int:
@@ -154,6 +156,19 @@ def _with_java(ordeal: Callable[[Path, float], str]) -> Callable[[Path, float], 
     return checked
 
 
+def _fuzz(_: Path, scale: float) -> str:
+    from hardening.fuzz.fuzzing import fuzz
+    from hardening.fuzz.targets import TARGETS
+
+    inputs = 0
+    for target in TARGETS.values():
+        seed = random.SystemRandom().getrandbits(32)
+        summary = fuzz(target, FUZZ_S * scale / len(TARGETS), seed)
+        print(f"  {summary}", flush=True)
+        inputs += summary.inputs
+    return f"{inputs} inputs to {len(TARGETS)} targets, no finding"
+
+
 def _tests(*files: str) -> Callable[[Path, float], str]:
     def ordeal(_: Path, _scale: float) -> str:
         command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
@@ -173,6 +188,7 @@ ORDEALS: dict[str, Callable[[Path, float], str]] = {
     "bytes": _tests("test_bytes.py"),
     "faults": _tests("test_faults.py"),
     "failpoints": _tests("test_kills.py"),
+    "fuzz": _fuzz,
     "races": _races,
     "histories": _histories,
     "kills": _kills,

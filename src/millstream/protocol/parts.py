@@ -110,7 +110,7 @@ def parse_commit(fields: Headers, body: bytes) -> CommitRequest | AppendRequest:
     """Read a POST that commits parts; an empty list with `Stream-Closed: true` is a plain close."""
     try:
         ids = _listed.decode(body).parts
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise MalformedError("INVALID_PARTS", f'The body is {{"parts": ["id", ...]}}: {error}.') from None
     if len(ids) > MAX_PARTS:
         raise MalformedError("INVALID_PARTS", f"A commit names at most {MAX_PARTS} parts.")

@@ -99,7 +99,9 @@ def _inflate(decompressor: "zlib._Decompress", body: memoryview, at: int) -> Gen
     while not decompressor.eof:
         given = body[at : at + _STEP]
         piece = decompressor.decompress(given, _STEP)
-        taken = len(given) - len(decompressor.unconsumed_tail) - len(decompressor.unused_data)
+        # At the end, both attributes may have what follows.
+        rest = decompressor.unused_data if decompressor.eof else decompressor.unconsumed_tail
+        taken = len(given) - len(rest)
         if not piece and not taken and not decompressor.eof:
             raise EOFError
         at += taken

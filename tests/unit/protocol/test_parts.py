@@ -164,6 +164,8 @@ def test_a_commit_is_read_with_all_that_an_append_may_carry() -> None:
         (b'{"parts":[]}', "EMPTY_APPEND"),
         (b"", "INVALID_PARTS"),
         (b'["a"]', "INVALID_PARTS"),
+        (b'{"parts":["\xff"]}', "INVALID_PARTS"),
+        (b'{"\xff":[]}', "INVALID_PARTS"),
         (b'{"parts":["a"],"x":1}', "INVALID_PARTS"),
         (b'{"parts":["a","a"]}', "REPEATED_PART"),
         (b'{"parts":["a b"]}', "INVALID_PART_ID"),

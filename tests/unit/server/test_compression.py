@@ -111,6 +111,15 @@ def test_a_long_body_is_decoded_in_steps(coding: bytes) -> None:
     assert decompress(compress(body, coding), coding, LIMIT) == body
 
 
+@pytest.mark.parametrize("coding", [b"gzip", b"zstd"])
+@pytest.mark.parametrize("size", [65_535, 65_536, 65_537, 200_000])
+def test_a_member_behind_a_long_one_is_decoded(coding: bytes, size: int) -> None:
+    """A11: long is what does not fit into one step of the output."""
+    members = [b"x" * size, b"y", bytes(size), b"z"]
+    sent = b"".join(compress(member, coding) for member in members)
+    assert decompress(sent, coding, 2**20) == b"".join(members)
+
+
 @pytest.mark.parametrize("coding", CODINGS)
 def test_a_bomb_is_refused_before_it_explodes(coding: bytes) -> None:
     """A11: while it is being read, with constant memory."""

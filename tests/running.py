@@ -137,6 +137,11 @@ class Server:
             self._output = os.pread(self._log.fileno(), size, 0).decode(errors="replace")
         return self._output
 
+    def peak_bytes(self) -> int:
+        """The most memory that the process has had; 0 where the system does not say."""
+        status = Path(f"/proc/{self.pid}/status")
+        return int(status.read_text().split("VmHWM:")[1].split()[0]) * 1024 if status.exists() else 0
+
     def signal(self, number: signal.Signals) -> None:
         self._process.send_signal(number)
         self._is_stopping |= number in (signal.SIGTERM, signal.SIGINT)
@@ -218,11 +223,11 @@ def durable_millstream(*arguments: str, long_poll_ms: int = PATIENT_MS) -> Itera
 
 
 @contextmanager
-def uvicorn_server(*, long_poll_ms: int = PATIENT_MS) -> Iterator[Server]:
-    """The ASGI app under uvicorn."""
+def uvicorn_server(*, long_poll_ms: int = PATIENT_MS, **settings: object) -> Iterator[Server]:
+    """The ASGI app under uvicorn, with settings by their names."""
     port = free_port()
     command = ["uvicorn", "millstream.asgi:app", "--host", "127.0.0.1", "--port", str(port)]
-    with _asgi([*command, "--log-level", "warning"], port, long_poll_ms) as server:
+    with _asgi([*command, "--log-level", "warning"], port, long_poll_ms, **settings) as server:
         yield server
 
 
@@ -290,7 +295,8 @@ def _accepts(port: int) -> bool:
 
 
 def _asgi(
-    module_and_arguments: Sequence[str], port: int, long_poll_ms: int
+    module_and_arguments: Sequence[str], port: int, long_poll_ms: int, **settings: object
 ) -> AbstractContextManager[Server]:
-    environment = {"MILLSTREAM_STORE": "memory", "MILLSTREAM_LONG_POLL_TIMEOUT_MS": str(long_poll_ms)}
+    settings = {"store": "memory", "long_poll_timeout_ms": long_poll_ms, **settings}
+    environment = {f"MILLSTREAM_{name.upper()}": str(value) for name, value in settings.items()}
     return started([sys.executable, "-m", *module_and_arguments], listening_on(port), environment)

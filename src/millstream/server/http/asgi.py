@@ -19,17 +19,17 @@ from urllib.parse import quote, unquote_to_bytes
 
 from millstream.protocol import problems
 from millstream.protocol.http import Header, Reply
+from millstream.server.http.asgi_bodies import ArrivingBody, Message, Receive
+from millstream.server.http.bodies import Bodies
 from millstream.server.live.feeds import EventFeed
 from millstream.server.live.frames import Frame
-from millstream.server.request import SMALL_BODY_BYTES, Request
+from millstream.server.request import Request
 from millstream.server.routes.dispatch import Routes
 from millstream.server.run import open_store, running_routes
 from millstream.server.settings import Settings, load
 from millstream.store.pending import Pending
 
 AsgiScope = MutableMapping[str, Any]
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
 
@@ -40,6 +40,7 @@ class MillstreamApp:
         self.settings = settings if settings is not None else load({}, os.environ)
         self._resources = contextlib.AsyncExitStack()
         self._routes: Routes | None = None
+        self._bodies = Bodies(self.settings.max_bodies_bytes)
         self._opening = asyncio.Lock()
 
     async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
@@ -80,13 +81,23 @@ class MillstreamApp:
         common = routes.cors.common_headers(headers.get(b"origin"))
         request = _request(scope, headers)
         refusal = _oversized(scope, headers, self.settings)
-        body = refusal if refusal is not None else await _body(receive, routes, request)
-        if isinstance(body, Reply):
-            await _send_reply(send, body, common)
-            return
-        if body is None:
-            return
-        request.body, timing = body, routes.metrics.latencies.sample()
+        arriving = ArrivingBody(receive, routes, request, self._bodies)
+        try:
+            body = refusal if refusal is not None else await arriving.read()
+            if isinstance(body, Reply):
+                arriving.release()
+                routes.refused(request.client, body)
+                await _send_reply(send, body, [*common, *_closing(body, scope)])
+            elif body is not None:
+                request.body = body
+                await self._answer(routes, request, receive, send, common)
+        finally:
+            arriving.release()
+
+    async def _answer(
+        self, routes: Routes, request: Request, receive: Receive, send: Send, common: list[Header]
+    ) -> None:
+        timing = routes.metrics.latencies.sample()
         answer = routes.handle(request)
         gone = asyncio.create_task(_disconnected(receive))
         try:
@@ -100,7 +111,7 @@ class MillstreamApp:
                 routes.metrics.count(found.status)
                 if timing is not None:
                     timing.end(request, found.status)
-                await _send_reply(send, found, common, has_body=scope["method"] != "HEAD")
+                await _send_reply(send, found, common, has_body=request.method != b"HEAD")
             else:
                 await _Outlet(found, send, gone).run(common)
         finally:
@@ -188,27 +199,10 @@ def _oversized(scope: AsgiScope, headers: dict[bytes, bytes], settings: Settings
     return None
 
 
-async def _body(receive: Receive, routes: Routes, request: Request) -> bytes | Reply | None:
-    """Read a body; a large one only if its request may have one."""
-    max_bytes = routes.settings.max_body_bytes
-    length = request.headers.get(b"content-length", b"")
-    is_large = length.isdigit() and int(length) > SMALL_BODY_BYTES
-    if is_large and (refusal := routes.refuse_head(request)) is not None:
-        return refusal
-    body = bytearray()
-    while True:
-        message = await receive()
-        if message["type"] != "http.request":
-            return None  # the client is gone
-        body += message.get("body", b"")
-        if len(body) > max_bytes:
-            return problems.body_too_large(max_bytes)
-        if not is_large and len(body) > SMALL_BODY_BYTES:
-            is_large = True
-            if (refusal := routes.refuse_head(request)) is not None:
-                return refusal
-        if not message.get("more_body", False):
-            return bytes(body)
+def _closing(refusal: Reply, scope: AsgiScope) -> list[Header]:
+    """Return what makes the ASGI server close a connection whose client is too slow (RFC 9110, 15.5.9)."""
+    is_http1 = scope.get("http_version", "1.1").startswith("1")  # HTTP/2 has no such header
+    return [(b"connection", b"close")] if refusal is problems.REQUEST_TIMEOUT and is_http1 else []
 
 
 async def _send_reply(send: Send, reply: Reply, common: list[Header], *, has_body: bool = True) -> None:

@@ -23,6 +23,7 @@ from typing import Any, cast
 
 from millstream.protocol import problems
 from millstream.protocol.http import Body, Reply
+from millstream.server.http.bodies import due_bytes
 from millstream.server.http.local_peers import send_unpaced_if_local
 from millstream.server.http.parser import RequestParser
 from millstream.server.http.sendfile import file_sender
@@ -304,8 +305,7 @@ class Connection(asyncio.Protocol):
         """Give the body time, until as many bytes have come as the minimum rate demands in that time."""
         settings = self._server.settings
         self._wait_at_most(settings.body_timeout_s)
-        due = max(1.0, settings.min_body_bytes_per_s * settings.body_timeout_s)
-        self._due_bytes = self._parser.body_bytes + due
+        self._due_bytes = due_bytes(self._parser.body_bytes, settings)
         if self._parser.claim_continue():
             self._transport.write(CONTINUE)
 

@@ -19,10 +19,11 @@ from millstream.protocol.reads import Chunk
 from millstream.store.base import FilePart, Store
 
 HELD_BYTES: Final = 256 * 1024
-"""Largest response that is held in memory while its client takes it. Longer ones are sent in such pieces."""
+"""Largest long-poll or compressed response; a single longer message is sent in pieces."""
+
+PIECE_BYTES: Final = 2**20
 
 SMALL_WRITE_BYTES: Final = 16 * 1024
-_FILE_PIECE_BYTES = 2**20  # it does not pass through memory
 
 SendFile = Callable[[FilePart], int | None]
 """Sends as much as there is room for and returns how much; None when `sendfile` cannot be used."""
@@ -76,10 +77,9 @@ class LongBody:
         store, name, stream_id = self._store, self._name, self._chunk.stream_id
         position = self._chunk.start
         while position < end:
+            size = min(PIECE_BYTES, end - position)
             # Located again for each piece: it may be gone by now, or have moved into a file.
-            part_end = min(position + _FILE_PIECE_BYTES, end)
-            part = store.locate(name, stream_id, position, part_end) if send_file is not None else None
-            size = min(HELD_BYTES, end - position)
+            part = store.locate(name, stream_id, position, position + size) if send_file is not None else None
             if send_file is not None and part is not None:
                 sent = send_file(part)
                 if sent is None:

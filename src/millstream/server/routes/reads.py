@@ -20,7 +20,7 @@ from millstream.server.compression import MIN_BYTES
 from millstream.server.live.feeds import EventFeed
 from millstream.server.live.long_polls import LongPoll
 from millstream.server.live.readers import Caller, LiveReaders
-from millstream.server.long_answers import with_long_body
+from millstream.server.long_answers import PIECE_BYTES, with_long_body
 from millstream.server.request import Answer, Request
 from millstream.server.settings import Settings
 from millstream.server.telemetry.latencies import LIVE
@@ -57,14 +57,14 @@ class ReadRoutes:
         read = parse_read(Query(request.query))
         if read.live is not LiveMode.NO:
             return self._live_read(name, request, read)
-        max_bytes, held_bytes = self.settings.max_chunk_bytes, self.live.held_bytes
-        found = self.store.read(name, read, max_bytes, self._clock_ms(), held_bytes=held_bytes)
+        max_bytes = self.settings.max_chunk_bytes
+        found = self.store.read(name, read, max_bytes, self._clock_ms(), held_bytes=PIECE_BYTES)
         if isinstance(found, Chunk):  # the common case, without a detour
             return self._read_reply(name, request, read, url, found)
         return when(found, partial(self._read_reply, name, request, read, url))
 
     def _read_reply(self, name: str, request: Request, read: ReadRequest, url: bytes, found: Read) -> Answer:
-        if isinstance(found, Chunk) and not found.is_held:
+        if isinstance(found, Chunk) and found.end - found.start > self.live.held_bytes:
             if not self._compresses(request, found):
                 return self._long_reply(name, request, read, found)
             return when(self.live.read_held(name, read), partial(self._coded_reply, name, request, read))

@@ -75,7 +75,7 @@ def poll_outcome(chunk: Chunk, until: int | None) -> PollOutcome:
 
     A poll that has reached its bound (`until`, rule G7) can find nothing more, so it does not wait.
     """
-    if chunk.data or (until is not None and chunk.end >= until):
+    if chunk.end > chunk.start or (until is not None and chunk.end >= until):
         return PollOutcome.DATA
     return PollOutcome.END if chunk.at_end else PollOutcome.WAIT
 

@@ -64,7 +64,7 @@ class Reads:
         offset = parse_offset(query.one(b"offset") or b"")
         read = ReadRequest(offset.position, mode, parse_cursor(cursor) if cursor is not None else None)
         now_ms = self._live.clock_ms()
-        found = self._live.store.read(name, read, self._live.piece_bytes, now_ms, peek=mode is LiveMode.SSE)
+        found = self._live.store.read(name, read, self._live.held_bytes, now_ms, peek=mode is LiveMode.SSE)
         return when(found, partial(self._found, name, request, offset, read))
 
     def _found(self, name: str, request: Request, offset: Offset, read: ReadRequest, found: Read) -> Answer:

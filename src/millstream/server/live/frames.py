@@ -22,6 +22,10 @@ from millstream.store.pending import Eventually, Pending, when
 MAX_EVENT_BYTES = 256 * 1024
 """Stored bytes in one data event, unless one message is larger: bounds what a slow reader holds."""
 
+_MAX_ENCODED_BYTES = 384 * 1024  # of such an event; base64 needs 342 KiB
+_EXPANDING_BYTES = (
+    32 * 1024
+)  # stored bytes in an event of content that grows more: a line break becomes 6 bytes
 _PIECE_BYTES = 64 * 1024
 _FRAMES_KEPT_PER_STREAM = 16
 _BYTES_KEPT_PER_STREAM = 512 * 1024
@@ -115,7 +119,11 @@ class Frames:
         if known is not None:
             return known
 
-        def keep(found: Read) -> Next:
+        def read(max_bytes: int) -> Eventually[Read]:
+            request = ReadRequest(offset=position)
+            return self._store.read(name, request, max_bytes, now_ms, held_bytes=max_bytes)
+
+        def keep(found: Read) -> Eventually[Next]:
             frames.pop((position, cursor), None)
             if not isinstance(found, Chunk):
                 self.forget(name)
@@ -123,15 +131,15 @@ class Frames:
             if not found.is_held:
                 return LongMessage(self._store, name, found, cursor)
             frame = make_frame(found, cursor)
+            if len(frame.events) > _MAX_ENCODED_BYTES and len(found.data) > _EXPANDING_BYTES:
+                return when(read(_EXPANDING_BYTES), keep)
             size = sum(len(kept.events) for kept in frames.values() if isinstance(kept, Frame))
             if len(frames) >= _FRAMES_KEPT_PER_STREAM or size + len(frame.events) > _BYTES_KEPT_PER_STREAM:
                 frames.clear()
             frames[position, cursor] = frame  # if they were dropped meanwhile, this dict is no longer used
             return frame
 
-        request = ReadRequest(offset=position)
-        found = self._store.read(name, request, MAX_EVENT_BYTES, now_ms, held_bytes=MAX_EVENT_BYTES)
-        frame: Eventually[Next] = when(found, keep)
+        frame: Eventually[Next] = when(read(MAX_EVENT_BYTES), keep)
         if isinstance(frame, Pending):
             frames[position, cursor] = frame
         return frame

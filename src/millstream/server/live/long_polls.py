@@ -12,6 +12,7 @@ from millstream.protocol.requests import ReadRequest
 from millstream.protocol.streams import NotFound
 from millstream.server.live.feeds import EventFeed
 from millstream.server.live.readers import Caller, LiveReaders
+from millstream.server.long_answers import with_long_body
 from millstream.store.base import Read
 from millstream.store.pending import Pending
 
@@ -43,7 +44,7 @@ class LongPoll(Pending[Reply | EventFeed]):
     def wake(self) -> None:
         """Read again, and answer if there is something new."""
         live = self._live
-        found = live.store.read(self._name, self._request, live.piece_bytes, live.clock_ms())
+        found = live.read_held(self._name, self._request)
         if isinstance(found, Pending):
             found.then(self._found)
         else:
@@ -56,7 +57,8 @@ class LongPoll(Pending[Reply | EventFeed]):
             self._answer(replies.reply_to(NotFound(self._name)))
         elif (outcome := poll_outcome(found, self._request.until)) is PollOutcome.DATA:
             cursor = self._live.cursor_after(self._request.cursor)
-            self._answer(replies.read(found, cursor=cursor, cache=self._cache))
+            reply = replies.read(found, cursor=cursor, cache=self._cache)
+            self._answer(with_long_body(reply, self._live.store, self._name, found))
         elif outcome is PollOutcome.END:
             self._chunk = found
             self.give_up()

@@ -15,12 +15,14 @@ from typing import Protocol
 import msgspec
 
 from millstream.protocol import caching, cursors
+from millstream.protocol.requests import ReadRequest
 from millstream.server.live.frames import Frames
 from millstream.server.live.hub import Hub
 from millstream.server.live.response_cache import ResponseCache
-from millstream.server.long_answers import PIECE_BYTES
+from millstream.server.long_answers import HELD_BYTES
 from millstream.server.settings import Settings
-from millstream.store.base import Store
+from millstream.store.base import Read, Store
+from millstream.store.pending import Eventually
 from millstream.store.slices import Slices
 
 
@@ -58,7 +60,7 @@ class LiveReaders:
         self.store = store
         self.settings = settings
         self.clock_ms = clock_ms
-        self.piece_bytes = min(settings.max_chunk_bytes, PIECE_BYTES)
+        self.held_bytes = min(settings.max_chunk_bytes, HELD_BYTES)
         self.hub = Hub()
         self.slices = Slices()
         self.frames = Frames(store)
@@ -67,6 +69,11 @@ class LiveReaders:
         self.polls: set[WaitingPoll] = set()
         self.draining = False
         store.listener = self._changed
+
+    def read_held(self, name: str, request: ReadRequest, *, peek: bool = False) -> Eventually[Read]:
+        """Read a chunk that is short enough to be held in memory; a single longer message is not held."""
+        held_bytes = self.held_bytes
+        return self.store.read(name, request, held_bytes, self.clock_ms(), peek=peek, held_bytes=held_bytes)
 
     def cursor_after(self, client_cursor: int | None) -> int:
         """Choose the cursor of a response."""

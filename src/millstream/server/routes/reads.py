@@ -20,7 +20,7 @@ from millstream.server.compression import MIN_BYTES
 from millstream.server.live.feeds import EventFeed
 from millstream.server.live.long_polls import LongPoll
 from millstream.server.live.readers import Caller, LiveReaders
-from millstream.server.long_answers import LongBody
+from millstream.server.long_answers import PIECE_BYTES, with_long_body
 from millstream.server.request import Answer, Request
 from millstream.server.settings import Settings
 from millstream.server.telemetry.latencies import LIVE
@@ -57,18 +57,17 @@ class ReadRoutes:
         read = parse_read(Query(request.query))
         if read.live is not LiveMode.NO:
             return self._live_read(name, request, read)
-        max_bytes, piece_bytes = self.settings.max_chunk_bytes, self.live.piece_bytes
-        found = self.store.read(name, read, max_bytes, self._clock_ms(), held_bytes=piece_bytes)
+        max_bytes = self.settings.max_chunk_bytes
+        found = self.store.read(name, read, max_bytes, self._clock_ms(), held_bytes=PIECE_BYTES)
         if isinstance(found, Chunk):  # the common case, without a detour
             return self._read_reply(name, request, read, url, found)
         return when(found, partial(self._read_reply, name, request, read, url))
 
     def _read_reply(self, name: str, request: Request, read: ReadRequest, url: bytes, found: Read) -> Answer:
-        if isinstance(found, Chunk) and not found.is_held:
+        if isinstance(found, Chunk) and found.end - found.start > self.live.held_bytes:
             if not self._compresses(request, found):
                 return self._long_reply(name, request, read, found)
-            held = self.store.read(name, read, self.live.piece_bytes, self._clock_ms())
-            return when(held, partial(self._read_reply, name, request, read, url))
+            return when(self.live.read_held(name, read), partial(self._coded_reply, name, request, read))
         reply = _read_reply(request, read, found)
         if len(reply.body) >= MIN_BYTES:
             return self.coded(request, reply)
@@ -76,11 +75,15 @@ class ReadRoutes:
             self.live.responses.keep(name, url, reply)
         return reply
 
+    def _coded_reply(self, name: str, request: Request, read: ReadRequest, found: Read) -> Answer:
+        """Compress a long response; a single message that is too long for that is sent as it is."""
+        if isinstance(found, Chunk) and not found.is_held:
+            return self._long_reply(name, request, read, found)
+        return self.coded(request, _read_reply(request, read, found))
+
     def _long_reply(self, name: str, request: Request, read: ReadRequest, found: Chunk) -> Reply:
-        reply = _read_reply(request, read, found)
-        if reply.status != 200:
-            return reply
-        return Reply(200, [*reply.headers, _VARY], LongBody(self.store, name, found))
+        reply = with_long_body(_read_reply(request, read, found), self.store, name, found)
+        return Reply(200, [*reply.headers, _VARY], reply.body) if reply.status == 200 else reply
 
     def _compresses(self, request: Request, found: Chunk) -> bool:
         accepted = request.headers.get(b"accept-encoding", b"")
@@ -95,9 +98,19 @@ class ReadRoutes:
         coding, fields = _choose_coding(request, reply)
         if coding is None or len(body) < _COMPRESS_IN_THREAD_BYTES:
             return Reply(200, fields, compression.compress(body, coding) if coding else body)
-        pending: Pending[Reply | EventFeed] = Pending()
         work = asyncio.get_running_loop().run_in_executor(None, compression.compress, body, coding)
-        work.add_done_callback(lambda done: pending.settle(Reply(200, fields, done.result())))
+
+        def drop() -> None:
+            """Do not begin: the client has left while others had their turn."""
+            work.cancel()
+
+        pending: Pending[Reply | EventFeed] = Pending(drop)
+
+        def settle(done: asyncio.Future[bytes]) -> None:
+            if not done.cancelled():
+                pending.settle(Reply(200, fields, done.result()))
+
+        work.add_done_callback(settle)
         return pending
 
     def _live_read(self, name: str, request: Request, read: ReadRequest) -> Answer:
@@ -106,7 +119,10 @@ class ReadRoutes:
         self.metrics.polls += not sse
         request.route = LIVE
         now_ms = self._clock_ms()
-        found = self.store.read(name, read, self.live.piece_bytes, now_ms, peek=sse)
+        if sse:
+            found = self.store.read(name, read, self.settings.max_chunk_bytes, now_ms, peek=True)
+        else:
+            found = self.live.read_held(name, read)
         caller = Caller(request.grant.lasts_s(now_ms / 1000), request.cache_control)
         return when(found, partial(self._feed if sse else self._long_poll, name, read, caller))
 
@@ -121,7 +137,8 @@ class ReadRoutes:
         outcome = poll_outcome(found, read.until)
         if outcome is PollOutcome.DATA:
             cursor, cache = self.live.cursor_after(read.cursor), caching.for_read(read.offset, caller.cache)
-            return replies.read(found, cursor=cursor, cache=cache)
+            reply = replies.read(found, cursor=cursor, cache=cache)
+            return with_long_body(reply, self.store, name, found)
         if outcome is PollOutcome.END:
             return replies.nothing_new(found, 0)
         return LongPoll(self.live, name, read, found, caller)
@@ -136,18 +153,17 @@ class ReadRoutes:
         found = self.store.read(name, read, self.settings.max_chunk_bytes, self._clock_ms(), peek=True)
 
         def shorten(found: Read) -> Eventually[Read]:
-            piece_bytes = self.live.piece_bytes
-            if not isinstance(found, Chunk) or found.end - found.start <= piece_bytes:
+            if not isinstance(found, Chunk) or found.end - found.start <= self.live.held_bytes:
                 return found
-            if not self._compresses(request, found):
-                return found
-            return self.store.read(name, read, piece_bytes, self._clock_ms(), peek=True)
+            return self.live.read_held(name, read, peek=True) if self._compresses(request, found) else found
 
         def reply(found: Read) -> Reply:
             reply = _read_reply(request, read, found)
             size = found.end - found.start if isinstance(found, Chunk) else 0
             if size < MIN_BYTES or reply.status != 200 or not self.settings.compress:
                 return reply
+            if size > self.live.held_bytes:
+                return Reply(200, [*reply.headers, _VARY])
             return Reply(200, _choose_coding(request, reply)[1])
 
         return when(when(found, shorten), reply)

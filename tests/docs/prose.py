@@ -37,6 +37,10 @@ PROSE = [
         )
         for page in ("docs/pipelines.md", "docs/commands.md")
     ),
+    Prose(
+        "docs/guides/javascript.md", "javascript", "import ", "tests/public/clients/test_restarts.py runs it"
+    ),
+    Prose("docs/guides/javascript.md", "javascript", "", "tests/browser/test_javascript_guide.py runs it"),
     Prose("docs/security.md", "http", "RateLimit: ", "headers of an answer; tests/wire looks at them"),
     Prose(
         "docs/conformance.md",

@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, Final, TypeVar
 
-from millstream.protocol.content import Kind, kind_of
+from millstream.protocol.content import is_json
 from millstream.protocol.errors import RequestError
 from millstream.protocol.headers import CONTENT_TYPE, STREAM_FORKED_FROM
 from millstream.server.request import SMALL_BODY_BYTES, Answer, Request
@@ -28,12 +28,12 @@ T = TypeVar("T")
 
 def takes_long(request: Request) -> bool:
     """Tell whether the body of a request is for a worker."""
-    is_json = kind_of(request.headers.get(CONTENT_TYPE, b"")) is Kind.JSON
+    holds_json = is_json(request.headers.get(CONTENT_TYPE, b""))
     if b"content-encoding" in request.headers:
-        return is_json or len(request.body) > _DECODE_ON_LOOP_BYTES
+        return holds_json or len(request.body) > _DECODE_ON_LOOP_BYTES
     if len(request.body) <= SMALL_BODY_BYTES:
         return False
-    return is_json or bool(request.query) or STREAM_FORKED_FROM in request.headers  # a fork may be JSON
+    return holds_json or bool(request.query) or STREAM_FORKED_FROM in request.headers  # a fork may be JSON
 
 
 class Workers:

@@ -13,7 +13,13 @@ from millstream.protocol.http import Header, Reply
 from millstream.protocol.queries import Query
 from millstream.protocol.reads import Chunk, PollOutcome, poll_outcome
 from millstream.protocol.replies import reply_to
-from millstream.protocol.requests import LiveMode, ReadRequest, asks_what_get_answers, parse_read
+from millstream.protocol.requests import (
+    NOT_LIVE,
+    LiveMode,
+    ReadRequest,
+    asks_what_get_answers,
+    parse_read,
+)
 from millstream.protocol.streams import Stream
 from millstream.server import compression
 from millstream.server.compression import MIN_BYTES
@@ -55,7 +61,7 @@ class ReadRoutes:
         if recent is not None and b"if-none-match" not in request.headers:
             return recent
         read = parse_read(Query(request.query))
-        if read.live is not LiveMode.NO:
+        if read.live is not NOT_LIVE:
             return self._live_read(name, request, read)
         max_bytes = self.settings.max_chunk_bytes
         found = self.store.read(name, read, max_bytes, self._clock_ms(), held_bytes=PIECE_BYTES)

@@ -4,13 +4,15 @@
         python -m bench.bystander -k "json or glob"
 
 Beside each attack a `Bystander` reads, appends and asks for the server's health, on a connection of its own.
-The table has one line for each: how long its requests took, and the most memory that the server had. A figure
+The table has one line for each: how long its requests took, and the most memory that the server had (the
+tests check it themselves; a server without a disk also has there what was appended to its streams). A time
 beyond its bound is marked, and the exit code is 1. The bounds are for a quiet machine: on a busy one, every
-figure is too high.
+time is too long.
 """
 
 import argparse
 import importlib
+import math
 import sys
 from collections.abc import Generator
 from pathlib import Path
@@ -21,7 +23,6 @@ import pytest
 _HARDENING = Path(__file__).resolve().parent.parent / "tests" / "hardening"
 _MAX_P99_S = 0.1
 _MAX_WORST_S = 0.5
-_MAX_PEAK_BYTES = 300 * 2**20
 _SWITCH_S = 0.0005  # attacker and bystander share an interpreter: let neither wait long for the other
 
 
@@ -68,14 +69,11 @@ def quantile_s(times_s: list[float], share: float) -> float:
 def line(attack: str, bystander: Bystander) -> tuple[str, bool]:
     """Write a row, and tell whether all of it is within the bounds."""
     p50_s, p99_s = quantile_s(bystander.times_s, 0.5), quantile_s(bystander.times_s, 0.99)
-    figures = [
-        (f"{p50_s * 1000:.1f}", True),
-        (f"{p99_s * 1000:.1f}", p99_s < _MAX_P99_S),
-        (f"{bystander.worst_s * 1000:.0f}", bystander.worst_s < _MAX_WORST_S),
-        (f"{bystander.peak_bytes / 2**20:.0f}", bystander.peak_bytes < _MAX_PEAK_BYTES),
-    ]
-    cells = " | ".join(f"{text}{'' if is_within else ' !'}" for text, is_within in figures)
-    return f"| {attack} | {len(bystander.times_s)} | {cells} |", all(within for _, within in figures)
+    times = [(p50_s, math.inf), (p99_s, _MAX_P99_S), (bystander.worst_s, _MAX_WORST_S)]
+    cells = [f"{time_s * 1000:.1f}{'' if time_s < most_s else ' !'}" for time_s, most_s in times]
+    cells.append(f"{bystander.peak_bytes / 2**20:.0f}")
+    row = " | ".join([attack, str(len(bystander.times_s)), *cells])
+    return f"| {row} |", all(time_s < most_s for time_s, most_s in times)
 
 
 def main() -> int:

@@ -68,7 +68,6 @@ class Routes:
         self.admission = Admission(store, settings)
         self._reads = ReadRoutes(store, self.live, self.metrics, clock_ms)
         self._writes = WriteRoutes(store, self.admission, self.metrics, settings.path, clock_ms)
-        self.close = self._writes.close
         self._anycable_reads = AnyCableReads(self.live, self.metrics, self._reads.coded)
         self.place = lru_cache(_KEPT_PLACES)(self._find_place)
         """Finds what a path names, and who answers there if it is not a stream."""
@@ -95,6 +94,11 @@ class Routes:
         self.is_guarded = self._limits.are_on or not auth.is_open
         """Whether anybody may be refused for who he is, or for how often he asks."""
         self.place.cache_clear()
+
+    async def close(self) -> None:
+        """Stop the threads; what they work on is finished."""
+        await self._writes.close()
+        await self._reads.close()
 
     def _readers(self) -> Labelled:
         return {"long-poll": len(self.live.polls), "sse": len(self.live.feeds)}

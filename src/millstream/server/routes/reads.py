@@ -31,6 +31,7 @@ from millstream.server.request import Answer, Request
 from millstream.server.settings import Settings
 from millstream.server.telemetry.latencies import LIVE
 from millstream.server.telemetry.metrics import Metrics
+from millstream.server.workers import COMPRESSION_THREADS, Workers
 from millstream.store.base import Head, Read, Store
 from millstream.store.pending import Eventually, Pending, when
 
@@ -50,6 +51,8 @@ class ReadRoutes:
         self.live = live
         self.metrics = metrics
         self._clock_ms = clock_ms
+        self._workers = Workers("compression", COMPRESSION_THREADS)
+        self.close = self._workers.close
 
     def read(self, name: str, request: Request) -> Answer:
         """Answer a GET."""
@@ -104,7 +107,7 @@ class ReadRoutes:
         coding, fields = _choose_coding(request, reply)
         if coding is None or len(body) < _COMPRESS_IN_THREAD_BYTES:
             return Reply(200, fields, compression.compress(body, coding) if coding else body)
-        work = asyncio.get_running_loop().run_in_executor(None, compression.compress, body, coding)
+        work = self._workers.start(partial(compression.compress, body, coding))
 
         def drop() -> None:
             """Do not begin: the client has left while others had their turn."""

@@ -168,7 +168,7 @@ def test_a_full_disk_refuses_takes_back_and_goes_on(tmp_path: Path, monkeypatch:
         assert [data.wait(pending) for pending in both] == [NoSpace(), NoSpace()]
         assert data.state()["/a"][:3] == (b"kept-too", (0, 8), False)
         assert data.append("/a", b"z") == NoSpace()
-        assert (store.unsynced_changes, store.unsynced_bytes) == (0, 0)
+        assert (store.backlog.unsynced_changes, store.backlog.unsynced_bytes) == (0, 0)
         full = False
 
         async def tick(now_ms: int) -> None:
@@ -180,7 +180,7 @@ def test_a_full_disk_refuses_takes_back_and_goes_on(tmp_path: Path, monkeypatch:
             data.runner.run(tick(now_ms))
         assert isinstance(data.append("/a", b"again", Stamp(b"p", 0, 1)), Append)
         assert isinstance(data.append("/a", b"again", Stamp(b"p", 0, 1)), Duplicate)
-        assert (store.unsynced_changes, store.unsynced_bytes) == (0, 0)
+        assert (store.backlog.unsynced_changes, store.backlog.unsynced_bytes) == (0, 0)
         data.abandon()
     with opened(tmp_path) as data:
         assert data.state()["/a"][0] == b"kept-tooagain"

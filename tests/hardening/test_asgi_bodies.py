@@ -21,7 +21,7 @@ CHUNKED = {"Content_Type": "text/plain", "Transfer_Encoding": "chunked"}
 def test_a_body_that_stalls_is_given_up(beginning: bytes, framing: str) -> None:
     with uvicorn_server(body_timeout_s=1) as server, Wire(server.url) as wire:
         assert wire.ask("PUT", "/s", Content_Type="text/plain").status == 201
-        with Bystander(server.url) as bystander:
+        with Bystander(server) as bystander:
             if framing == "length":
                 wire.send(request("POST", "/s", **BEGUN) + beginning)
             else:
@@ -59,7 +59,7 @@ def test_bodies_of_everybody_have_one_budget() -> None:
     """The one that began first is given up, and those who behave are served."""
     with uvicorn_server(max_bodies_bytes=32 * MIB) as server, ExitStack() as stack:
         before = server.peak_bytes()
-        with Bystander(server.url) as bystander:
+        with Bystander(server) as bystander:
             wires = [stack.enter_context(Wire(server.url)) for _ in range(20)]
             assert wires[0].ask("PUT", "/s", Content_Type="text/plain").status == 201
             for wire in wires:

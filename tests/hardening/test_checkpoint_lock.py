@@ -18,7 +18,7 @@ def test_whoever_holds_the_lock_stops_changes_but_not_the_server(tmp_path: Path)
     settings = ("--store", "log", "--data", str(tmp_path), "--max-unsaved-bytes", str(LIMIT))
     with millstream(*settings) as server, Wire(server.url) as wire:
         assert wire.ask("PUT", "/s", b"").status == 201
-        with (tmp_path / "CHECKPOINT").open("r+") as lock, Bystander(server.url, appends=False):
+        with (tmp_path / "CHECKPOINT").open("r+") as lock, Bystander(server, appends=False):
             fcntl.flock(lock, fcntl.LOCK_EX)
             before_bytes = resident_bytes(server.pid)
             answers = [wire.ask("POST", "/s", BODY) for _ in range(40)]

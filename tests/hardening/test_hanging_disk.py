@@ -27,7 +27,7 @@ def hanging(seconds: float, after: int) -> list[str]:
 def test_a_sync_that_hangs_holds_up_only_what_waits_for_it(tmp_path: Path) -> None:
     hang = hanging(HANG_S, after=20)
     with serving(tmp_path / "data", prefix=strace(tmp_path / "trace", *hang)) as server:
-        with Wire(server.url) as writer, Bystander(server.url, appends=False) as bystander:
+        with Wire(server.url) as writer, Bystander(server, appends=False) as bystander:
             assert writer.ask("PUT", "/s", b"").status == 201
             slowest_s = 0.0
             for _ in range(40):

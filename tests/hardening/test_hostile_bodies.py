@@ -67,7 +67,7 @@ ENCODED: dict[str, tuple[bytes, str, int]] = {
 @pytest.mark.parametrize("which", ENCODED)
 def test_a_compressed_body_stops_nobody(server: Server, which: str) -> None:
     body, coding, status = ENCODED[which]
-    with Bystander(server.url) as bystander, ExitStack() as stack:
+    with Bystander(server) as bystander, ExitStack() as stack:
         wires = [patient(server, stack) for _ in range(3)]
         for wire in wires:
             wire.request("POST", "/text", body, Content_Encoding=coding)
@@ -95,7 +95,7 @@ HEAVY_JSON: dict[str, tuple[bytes, int]] = {
 def test_json_of_the_largest_size_stops_nobody(server: Server, which: str) -> None:
     body, status = HEAVY_JSON[which]
     assert len(body) <= 16 * MIB
-    with Bystander(server.url) as bystander, ExitStack() as stack:
+    with Bystander(server) as bystander, ExitStack() as stack:
         began_s = time.monotonic()
         answer = patient(server, stack).ask("POST", "/json", body, Content_Type=JSON)
         print(f"{which}: {time.monotonic() - began_s:.2f} s")
@@ -174,8 +174,8 @@ def test_a_refused_small_body_costs_no_connection(guarded: Server) -> None:
 
 
 def test_bodies_without_a_token_fill_no_memory(guarded: Server) -> None:
-    before = peak_bytes(guarded)
-    with ExitStack() as stack, Bystander(guarded.url, Authorization=token("write:/** read:/**")):
+    with ExitStack() as stack, Bystander(guarded, Authorization=token("write:/** read:/**")):
+        before = peak_bytes(guarded)
         for _ in range(60):
             wire = stack.enter_context(Wire(guarded.url))
             with contextlib.suppress(ConnectionError):  # it may be refused before we are done
@@ -186,8 +186,8 @@ def test_bodies_without_a_token_fill_no_memory(guarded: Server) -> None:
 def test_bodies_of_everybody_have_one_budget() -> None:
     """The one that began first is given up, and those who behave are served."""
     with millstream("--max-bodies-bytes", str(32 * MIB)) as server, ExitStack() as stack:
-        before = peak_bytes(server)
-        with Bystander(server.url):
+        with Bystander(server):
+            before = peak_bytes(server)
             wires = [stack.enter_context(Wire(server.url)) for _ in range(20)]
             wires[0].ask("PUT", "/s", Content_Type="text/plain")
             for wire in wires:
@@ -204,8 +204,8 @@ def test_bodies_of_everybody_have_one_budget() -> None:
 def test_bodies_that_are_refused_when_they_are_decoded_leave_nothing_behind() -> None:
     body = gzip.compress(b"[" + b"1," * (8 * MIB - 2) + b"]", 1)
     with millstream() as server, ExitStack() as stack:
-        before = peak_bytes(server)
-        with Bystander(server.url) as bystander:
+        with Bystander(server) as bystander:
+            before = peak_bytes(server)
             wires = [patient(server, stack) for _ in range(30)]
             wires[0].ask("PUT", "/json", Content_Type=JSON)
             for wire in wires:
@@ -219,8 +219,8 @@ def test_small_chunks_cost_no_more_than_large_ones() -> None:
     with millstream() as server, ExitStack() as stack:
         wire = patient(server, stack)
         wire.ask("PUT", "/s", Content_Type="text/plain")
-        before = peak_bytes(server)
-        with Bystander(server.url) as bystander:
+        with Bystander(server) as bystander:
+            before = peak_bytes(server)
             wire.send(request("POST", "/s", **CHUNKED))
             for _ in range(128):
                 wire.send(b"2\r\nxx\r\n" * 32 * 1024)  # 8 MiB in all

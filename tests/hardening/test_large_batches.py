@@ -91,7 +91,7 @@ def test_readers_of_a_large_batch_stop_nobody(server: Server, batch: str, attack
     """Rule H4."""
     with (
         Wire(server.url) as wire,
-        Bystander(server.url) as other,
+        Bystander(server) as other,
     ):
         wire.socket.settimeout(120)
         ATTACKS[attack](wire, paths()[batch])
@@ -100,7 +100,7 @@ def test_readers_of_a_large_batch_stop_nobody(server: Server, batch: str, attack
 
 def test_many_readers_of_large_batches_stop_nobody(server: Server) -> None:
     """Rule H4: what is done in a turn does not depend on how many wait."""
-    with ExitStack() as stack, Bystander(server.url) as other:
+    with ExitStack() as stack, Bystander(server) as other:
         wires = [stack.enter_context(Wire(server.url)) for _ in range(60)]
         for number, wire in enumerate(wires):
             path = list(paths().values())[number % len(BATCHES)]
@@ -129,6 +129,6 @@ def test_readers_that_stall_in_a_long_message_hold_little_memory(server: Server)
             wire.request("GET", f"{paths()['line breaks']}?offset=-1&live=sse")
             assert wire.head()[0] == 200
             assert next(wire.chunks())
-        with Bystander(server.url):
+        with Bystander(server):
             time.sleep(1)  # until all that fits has been sent
         assert resident_bytes() - before < STALLED_READERS * 2**20

@@ -18,7 +18,7 @@ def test_a_hostile_glob_holds_nobody_up() -> None:
                 wire.send(request("PUT", f"/{number}" + "/a" * DEPTH, b""))
             for _ in range(100):
                 assert wire.answer().status == 201
-        with Bystander(server.url) as bystander:
+        with Bystander(server) as bystander:
             cursor, pages = "", 0
             while cursor is not None and pages < 50:
                 answer = wire.ask("GET", f"/__ds/streams?glob={WORST}&cursor={cursor}")

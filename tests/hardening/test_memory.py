@@ -12,7 +12,6 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
-from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
@@ -43,12 +42,10 @@ def server() -> Iterator[Server]:
 @contextlib.contextmanager
 def attacked(server: Server, what: str) -> Iterator[ExitStack]:
     """Run an attack beside a bystander, and check how much memory the server needed for it."""
-    with contextlib.suppress(OSError):  # not allowed everywhere; then the peak is that of all attacks so far
-        Path(f"/proc/{server.pid}/clear_refs").write_text("5")  # forgets the peak
-    with Bystander(server.url) as bystander, ExitStack() as stack:
+    with Bystander(server) as bystander, ExitStack() as stack:
         yield stack
         time.sleep(SETTLE_S)  # the server goes on reading, and writing to who does not read
-        peak = server.peak_bytes()
+    peak = bystander.peak_bytes
     print(f"{what}: peak of {peak / MIB:.0f} MiB")
     assert peak < MAX_BYTES, f"{peak / MIB:.0f} MiB"
     assert bystander.worst_s < WORST_S

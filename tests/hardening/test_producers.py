@@ -31,7 +31,7 @@ def test_a_producer_id_is_short() -> None:
 
 def test_ever_new_producers_are_refused_and_the_server_starts_again(tmp_path: Path) -> None:
     settings = ("--store", "log", "--data", str(tmp_path), "--max-producers-per-stream", str(LIMIT))
-    with millstream(*settings) as server, Bystander(server.url), Wire(server.url) as wire:
+    with millstream(*settings) as server, Bystander(server), Wire(server.url) as wire:
         wire.ask("PUT", "/s", b"")
         statuses = []
         for number in range(ATTEMPTS):

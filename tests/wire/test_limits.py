@@ -9,6 +9,7 @@ import pytest
 
 from millstream.server.access.limits import RateLimit
 from running import Server, millstream
+from wire.raw_connection import Wire, chunked, request
 
 TEXT = {"Content-Type": "text/plain"}
 SECRET = "a secret that is long enough for HMAC"
@@ -66,14 +67,39 @@ def test_a_token_has_a_rate_of_its_own() -> None:
         assert {answer.status_code for answer in hurry(server, 2, bearer("calm"))} == {404}
 
 
+LARGE = bytes(2**20)
+BY_LENGTH = {"Content_Type": "text/plain", "Content_Length": str(len(LARGE))}
+BY_CHUNKS = {"Content_Type": "text/plain", "Transfer_Encoding": "chunked"}
+
+
+@pytest.mark.parametrize("limit", ["--rate-per-address", "--rate-per-token"])
+@pytest.mark.parametrize("framing", [BY_LENGTH, BY_CHUNKS], ids=["length", "chunks"])
+def test_a_large_body_is_counted_once_and_refused_by_its_head(limit: str, framing: dict[str, str]) -> None:
+    """H4: one request in a thousand seconds; what comes too often is not even read."""
+    token = jwt.encode({"scope": "write read"}, SECRET, algorithm="HS256")
+    headers = framing | {"Authorization": f"Bearer {token}"}
+    body = LARGE if framing is BY_LENGTH else chunked(LARGE)
+    with millstream(limit, "0.001", "--auth-secret", SECRET) as server:
+        with Wire(server.url) as wire:
+            wire.send(request("PUT", "/s", **headers) + body)
+            assert wire.answer().status == 201
+        with Wire(server.url) as wire:
+            begun = body[:100_000] if framing is BY_CHUNKS else b""
+            wire.send(request("POST", "/s", **headers) + begun)
+            answer = wire.answer()
+        assert (answer.status, answer.headers["connection"]) == (429, "close")
+        assert answer.headers["ratelimit"].endswith("r=0;t=1000")
+        assert "retry-after" in answer.headers
+
+
 def test_one_address_cannot_take_all_connections() -> None:
     with millstream("--max-connections-per-address", "2") as server:
         place = urlsplit(server.url)
         address = (place.hostname, place.port)
-        request = b"GET /__ds/healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
+        health = b"GET /__ds/healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
         with socket.create_connection(address) as first, socket.create_connection(address) as second:
             for connection in (first, second):
-                connection.sendall(request)
+                connection.sendall(health)
                 assert connection.recv(4096).startswith(b"HTTP/1.1 200")
             with socket.create_connection(address) as third:
                 assert third.recv(4096).startswith(b"HTTP/1.1 429")

@@ -27,6 +27,10 @@ class Kind(enum.Enum):
     BINARY = "binary"
 
 
+JSON: Final = Kind.JSON
+"""For code that runs for every read: on Python 3.11, looking up a member of an enum is a call."""
+
+
 @lru_cache(maxsize=1024)
 def media_type(content_type: bytes) -> bytes:
     """Give the part of a content type that is compared: no parameters, lower case."""
@@ -42,6 +46,12 @@ def kind_of(content_type: bytes) -> Kind:
     if essence.startswith(b"text/"):
         return Kind.TEXT
     return Kind.BINARY
+
+
+@lru_cache(maxsize=1024)
+def is_json(content_type: bytes) -> bool:
+    """Tell whether a stream of this type holds JSON."""
+    return kind_of(content_type) is Kind.JSON
 
 
 @lru_cache(maxsize=1024)

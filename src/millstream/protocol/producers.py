@@ -114,15 +114,13 @@ def judge(last: ProducerState | None, stamp: Stamp, floor: int = NO_FLOOR) -> Ve
         if stamp.epoch <= floor:
             return Fenced(floor)
         return ACCEPTED if stamp.seq == 0 else Gap(0, stamp.seq)
+    if stamp.epoch == last.epoch:
+        if stamp.seq == last.seq + 1:
+            return ACCEPTED
+        return Repeated(last.seq) if stamp.seq <= last.seq else Gap(last.seq + 1, stamp.seq)
     if stamp.epoch < last.epoch:
         return Fenced(last.epoch)
-    if stamp.epoch > last.epoch:
-        return ACCEPTED if stamp.seq == 0 else BadStart(stamp.seq)
-    if stamp.seq <= last.seq:
-        return Repeated(last.seq)
-    if stamp.seq == last.seq + 1:
-        return ACCEPTED
-    return Gap(last.seq + 1, stamp.seq)
+    return ACCEPTED if stamp.seq == 0 else BadStart(stamp.seq)
 
 
 def plan_room(

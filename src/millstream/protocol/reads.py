@@ -11,7 +11,7 @@ import enum
 import msgspec
 
 from millstream.protocol.boundaries import Appends, Messages
-from millstream.protocol.content import Kind
+from millstream.protocol.content import JSON, Kind
 from millstream.protocol.expiry import Lifetime
 from millstream.protocol.offsets import NOW, START
 from millstream.protocol.requests import ReadRequest
@@ -96,7 +96,7 @@ def plan_read(
         return OffsetGone(earliest)
     end = tail if request.until is None else max(start, min(tail, request.until))
     span = Span(start, min(end, start + min(max_bytes, request.limit or max_bytes)))
-    if kind is not Kind.JSON or start == end:
+    if kind is not JSON or start == end:
         return span
     return _whole_messages(span, request, tail, appends)
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from millstream.protocol import caching, headers, json_frames, parts, problems, reads, streams
-from millstream.protocol.content import Kind, is_active
+from millstream.protocol.content import JSON, Kind, is_active
 from millstream.protocol.http import Header, Reply
 from millstream.protocol.offsets import format_offset
 
@@ -39,12 +39,8 @@ def _number(name: bytes, value: int) -> Header:
 # -- Appending and closing -----------------------------------------------------------------------
 
 
-def appended(change: streams.Append) -> Reply:
+def appended(change: streams.Append, *, has_parts: bool = False) -> Reply:
     """Acknowledge an append: 200 for a producer's data, 204 otherwise (rule A1)."""
-    return _acknowledged(change, bool(change.data))
-
-
-def _acknowledged(change: streams.Append, has_data: bool) -> Reply:
     reply = [(headers.STREAM_NEXT_OFFSET, format_offset(change.tail))]
     if change.closes:
         reply.append(_CLOSED)
@@ -53,7 +49,7 @@ def _acknowledged(change: streams.Append, has_data: bool) -> Reply:
         return Reply(204, reply)
     reply.append((headers.PRODUCER_EPOCH, b"%d" % stamp.epoch))
     reply.append((headers.PRODUCER_SEQ, b"%d" % stamp.seq))
-    return Reply(200 if has_data else 204, reply)
+    return Reply(200 if change.data or has_parts else 204, reply)
 
 
 def _duplicate(plan: streams.Duplicate) -> Reply:
@@ -70,7 +66,7 @@ def _already_closed(plan: streams.AlreadyClosed) -> Reply:
 
 
 def _committed(change: parts.Commit) -> Reply:
-    return _acknowledged(change.append, True)
+    return appended(change.append, has_parts=True)
 
 
 # -- Creating and deleting -----------------------------------------------------------------------
@@ -117,7 +113,7 @@ def read(
         reply += (b"etag", tag), (b"cache-control", cache)
         if if_none_match is not None and caching.matches(if_none_match, tag):
             return Reply(304, reply)
-    return Reply(200, reply, json_frames.wrap(chunk.data) if chunk.kind is Kind.JSON else chunk.data)
+    return Reply(200, reply, json_frames.wrap(chunk.data) if chunk.kind is JSON else chunk.data)
 
 
 def nothing_new(chunk: reads.Chunk, cursor: int) -> Reply:

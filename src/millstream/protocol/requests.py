@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from millstream.protocol import headers, json_frames
-from millstream.protocol.content import Kind, kind_of
+from millstream.protocol.content import is_json
 from millstream.protocol.cursors import parse_cursor
 from millstream.protocol.errors import MalformedError
 from millstream.protocol.expiry import FOREVER, Lifetime, parse_lifetime
@@ -63,11 +63,15 @@ class LiveMode(enum.Enum):
     SSE = "sse"
 
 
+NOT_LIVE: Final = LiveMode.NO
+"""For code that runs for every read, as `content.JSON`."""
+
+
 class ReadRequest(msgspec.Struct, frozen=True, gc=False):
     """A GET: from which offset, how far, and whether it waits for more."""
 
     offset: int = START
-    live: LiveMode = LiveMode.NO
+    live: LiveMode = NOT_LIVE
     cursor: int | None = None
     until: int | None = None
     limit: int | None = None
@@ -90,7 +94,7 @@ def parse_append(fields: Headers, body: bytes) -> AppendRequest:
     if body:
         if not content_type:
             raise MalformedError("MISSING_CONTENT_TYPE", "An append with a body needs a Content-Type.")
-        if kind_of(content_type) is Kind.JSON:
+        if is_json(content_type):
             body = json_frames.frame(body)
             if not body:
                 raise MalformedError("EMPTY_APPEND", "An empty JSON array appends nothing.")
@@ -133,7 +137,7 @@ def check_content(create: CreateRequest) -> CreateRequest:
     Whether it is needed is only known then: the stream may exist, or be a fork with its source's type.
     """
     content_type = create.content_type
-    may_be_json = kind_of(content_type) is Kind.JSON if content_type else create.forked_from is not None
+    may_be_json = is_json(content_type) if content_type else create.forked_from is not None
     if not create.body or not may_be_json:
         return create
     messages: bytes | MalformedError

@@ -265,8 +265,9 @@ def plan_append(
     stamp = request.stamp
     if stream.closed:
         return _plan_on_closed(stream, request)
-    if request.data and not same_type(request.content_type, stream.content_type):
-        return TypeMismatch(stream.content_type, request.content_type)
+    data, content_type = request.data, request.content_type
+    if data and content_type != stream.content_type and not same_type(content_type, stream.content_type):
+        return TypeMismatch(stream.content_type, content_type)
     forgets: tuple[bytes, ...] = ()
     if stamp is not None:
         last = stream.producers.get(stamp.id) if stream.producers is not None else None
@@ -282,9 +283,9 @@ def plan_append(
             forgets = room
     if request.seq is not None and stream.last_seq is not None and request.seq <= stream.last_seq:
         return SeqRegressed(stream.last_seq, request.seq)
-    if max_bytes and request.data and (full := refuse_growth(stream.own_bytes, len(request.data), max_bytes)):
+    if max_bytes and data and (full := refuse_growth(stream.own_bytes, len(data), max_bytes)):
         return full
-    return Append(request.data, stream.tail + len(request.data), request.closes, stamp, request.seq, forgets)
+    return Append(data, stream.tail + len(data), request.closes, stamp, request.seq, forgets)
 
 
 def _plan_on_closed(stream: Stream, request: AppendRequest) -> AppendPlan:

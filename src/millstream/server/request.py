@@ -7,6 +7,7 @@ import msgspec
 from millstream.protocol import caching
 from millstream.protocol.http import Reply
 from millstream.server.access.grants import EVERYTHING, Grant
+from millstream.server.access.limits import Rates
 from millstream.server.live.feeds import EventFeed
 from millstream.store.pending import Pending
 
@@ -38,6 +39,8 @@ class Request(msgspec.Struct, gc=False):
     """What the client may do; set by `access.auth`."""
     token: bytes = b""
     """The token that proved the grant, once it is verified."""
+    rates: Rates | None = None
+    """The outcome of its rate limits, once it is counted."""
     route: bytes = b""
     """What `telemetry.latencies` counts the request as, if not as its method."""
 

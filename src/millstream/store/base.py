@@ -20,6 +20,7 @@ method decides without awaiting.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from typing import Protocol
 
 import msgspec
 
@@ -77,6 +78,15 @@ class FilePart(msgspec.Struct, frozen=True, gc=False):
     size: int
 
 
+class Backlog(Protocol):
+    """How much is accepted and not yet durable: plain attributes, because every change looks at them."""
+
+    unsynced_changes: int
+    unsynced_bytes: int
+    synced_bytes: int
+    """How many bytes have become durable since the start."""
+
+
 class Store(ABC):
     """Streams, and every request on them."""
 
@@ -101,23 +111,13 @@ class Store(ABC):
         return None
 
     @property
-    def unsynced_changes(self) -> int:
-        """How many changes are accepted and not yet durable."""
-        return 0
-
-    @property
-    def unsynced_bytes(self) -> int:
-        """How many bytes they have."""
-        return 0
+    @abstractmethod
+    def backlog(self) -> Backlog:
+        """The changes that are accepted and not yet durable; the object stays the same."""
 
     @property
     def unsaved_bytes(self) -> int:
         """How many bytes wait in memory for a checkpoint."""
-        return 0
-
-    @property
-    def synced_bytes(self) -> int:
-        """How many bytes have become durable since the start."""
         return 0
 
     @property

@@ -12,7 +12,17 @@ from typing import Any, Protocol, TypeVar
 
 from millstream.protocol import parts, retention, streams
 from millstream.protocol.streams import Stream, Unstored
-from millstream.store.base import Appended, Committed, Created, Deleted, Dropped, FilePart, Listener, Staged
+from millstream.store.base import (
+    Appended,
+    Backlog,
+    Committed,
+    Created,
+    Deleted,
+    Dropped,
+    FilePart,
+    Listener,
+    Staged,
+)
 from millstream.store.entries import Content, Ending, StreamEntry
 from millstream.store.measures import Measures, Sizes
 from millstream.store.pending import Eventually, Pending
@@ -61,14 +71,11 @@ class Streams(Protocol):
         ...
 
 
-class Journal(Protocol):
+class Journal(Backlog, Protocol):
     """Makes changes durable, then visible, in the order in which they were accepted."""
 
     listener: Listener
     """Called with a stream's name once a change of it is durable."""
-    unsynced_changes: int
-    unsynced_bytes: int
-    synced_bytes: int
 
     @property
     def refusal(self) -> Unstored | None:

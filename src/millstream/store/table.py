@@ -29,6 +29,7 @@ from millstream.protocol.requests import AppendRequest, CreateRequest, ReadReque
 from millstream.protocol.streams import NotFound, SoftDeleted, Stream, Unstored
 from millstream.store.base import (
     Appended,
+    Backlog,
     Committed,
     Created,
     Deleted,
@@ -431,24 +432,14 @@ class Table(Store):
         self.engine.on_failure = call
 
     @property
-    def unsynced_changes(self) -> int:
-        """How many changes are accepted and not yet durable."""
-        return self._journal.unsynced_changes
-
-    @property
-    def unsynced_bytes(self) -> int:
-        """How many bytes they have."""
-        return self._journal.unsynced_bytes
+    def backlog(self) -> Backlog:
+        """The changes that are accepted and not yet durable."""
+        return self._journal
 
     @property
     def unsaved_bytes(self) -> int:
         """How many bytes wait in memory for a checkpoint."""
         return self.engine.unsaved_bytes
-
-    @property
-    def synced_bytes(self) -> int:
-        """How many bytes have become durable since the start."""
-        return self._journal.synced_bytes
 
     @property
     def failure(self) -> str | None:

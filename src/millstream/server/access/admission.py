@@ -83,7 +83,7 @@ class Admission:
     """Accepts or refuses changes."""
 
     def __init__(self, store: Store, settings: Settings) -> None:
-        self._store = store
+        self._backlog = store.backlog
         self._max_changes = settings.max_unsynced_changes
         self._disk = DiskQueue(settings.max_disk_lag_ms / 1000, settings.max_unsynced_bytes)
         self._loop = LoopLag(settings.max_loop_lag_ms / 1000)
@@ -93,16 +93,16 @@ class Admission:
 
     def refusal(self) -> Reply | None:
         """Refuse a change that would wait too long; one of any size is accepted when none waits."""
-        store = self._store
+        backlog = self._backlog
         began_s, now_s = self.iteration_began_s(), monotonic()
-        waiting_bytes = store.unsynced_bytes
+        waiting_bytes = backlog.unsynced_bytes
         if (
             (now_s - began_s > self._max_lag_s and self._loop.is_late(began_s, now_s))
             or (
                 waiting_bytes > self._floor_bytes
-                and self._disk.is_late(waiting_bytes, store.synced_bytes, now_s)
+                and self._disk.is_late(waiting_bytes, backlog.synced_bytes, now_s)
             )
-            or store.unsynced_changes > self._max_changes
+            or backlog.unsynced_changes > self._max_changes
         ):
             return problems.OVERLOADED
         return None

@@ -16,7 +16,7 @@ import msgspec
 
 from millstream.protocol import problems
 from millstream.protocol.http import Reply
-from millstream.server.request import Answer
+from millstream.server.live.feeds import EventFeed
 from millstream.server.settings import Settings
 
 _MAX_BUCKETS = 65_536
@@ -83,16 +83,20 @@ class Rates(msgspec.Struct, frozen=True):
                 return problems.rate_limited(limit.per_second, limit.name, _seconds(level))
         return None
 
-    def written_on(self, answer: Answer) -> Answer:
+    def written_on(self, answer: Reply | EventFeed) -> Reply | EventFeed:
         """Add the headers to a reply; event streams have none."""
-        if not isinstance(answer, Reply) or not self.levels:
-            return answer
+        return self.added_to(answer) if isinstance(answer, Reply) else answer
+
+    def added_to(self, reply: Reply) -> Reply:
+        """Add the headers to a reply."""
+        if not self.levels:
+            return reply
         left = ", ".join(
             f'"{limit.name}";r={level.remaining};t={_seconds(level)}' for limit, level in self.levels
         )
         policy = ", ".join(f'"{limit.name}";q={limit.quota};w=1' for limit, _ in self.levels)
         fields = [(b"ratelimit", left.encode()), (b"ratelimit-policy", policy.encode())]
-        return Reply(answer.status, [*answer.headers, *fields], answer.body)
+        return Reply(reply.status, [*reply.headers, *fields], reply.body)
 
 
 _UNLIMITED = Rates()

@@ -5,15 +5,23 @@ large body that began first is given up (503). That one is slow, or its client h
 that sends at an ordinary rate is done before it is the oldest. Small bodies are never given up, and the
 number of connections limits them.
 
+However many arrive at once, only a few are read in a turn of the event loop (`ReadTurns`): parsing what the
+transport reads at a time takes some milliseconds when it is cut into very small chunks.
+
 A body has a minimum rate, averaged over `body_timeout_s`: a client that sends a byte now and then must not
 hold its body for ever.
 
 Rule H4.
 """
 
-from typing import Protocol
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from typing import Final, Protocol
 
 from millstream.server.settings import Settings
+
+_READS_PER_TURN: Final = 2
 
 
 def due_bytes(received_bytes: int, settings: Settings) -> float:
@@ -48,3 +56,23 @@ class Bodies:
             oldest = next(iter(self._arriving))
             del self._arriving[oldest]
             oldest.refuse_body()
+
+
+class ReadTurns:
+    """Connections with large bodies that wait to be read on."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[Callable[[], None]] = deque()
+
+    def add(self, resume: Callable[[], None]) -> None:
+        """Let a connection read on, after those that were added before it."""
+        self._waiting.append(resume)
+        if len(self._waiting) == 1:
+            asyncio.get_running_loop().call_soon(self._resume_some)
+
+    def _resume_some(self) -> None:
+        resumed = [self._waiting.popleft() for _ in range(min(_READS_PER_TURN, len(self._waiting)))]
+        if self._waiting:
+            asyncio.get_running_loop().call_soon(self._resume_some)
+        for resume in resumed:
+            resume()

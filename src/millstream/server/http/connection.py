@@ -150,7 +150,7 @@ class Connection(asyncio.Protocol):
                 self._await_body()
             if len(data) >= _YIELD_BYTES:
                 self._transport.pause_reading()
-                self._loop.call_soon(self._resume_reading)
+                self._server.read_turns.add(self._resume_reading)
         elif is_new and not parser.is_idle:
             self._wait_at_most(self._server.settings.header_timeout_s)
 

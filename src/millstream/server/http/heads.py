@@ -8,6 +8,7 @@ Such a head is split once and cut at its colons, and its syntax is checked by a 
         Connection, other than keep-alive        changes what follows
         HTTP/1.0, other methods, other targets   rare
         a repeated name                          joined, or refused
+        very many names, or very long ones       refused, or rare
         control characters, bare CR or LF,       refused, most of them
         folded lines, no valid Host, odd lengths
 
@@ -21,6 +22,7 @@ from millstream.server.http.hosts import is_host, recent_hosts
 from millstream.server.request import Request
 
 END: Final = b"\r\n\r\n"
+MAX_HEADERS: Final = 128
 
 _REQUEST_LINE = re.compile(
     rb"""(GET|HEAD|POST|PUT|DELETE|OPTIONS) [ ] (/[!"$->@-~]*+) \??+ ([!"$-~]*+) [ ] HTTP/1\.1""", re.VERBOSE
@@ -33,17 +35,11 @@ _MAX_LENGTH_DIGITS = 15
 
 _UNUSUAL = frozenset([b"transfer-encoding", b"upgrade", b"expect", b"proxy-connection", b"te", b"trailer"])
 
-_COMMON_NAMES = """
-    accept accept-encoding accept-language authorization cache-control connection content-encoding
-    content-length content-type cookie dnt forwarded host if-none-match last-event-id origin pragma priority
-    producer-epoch producer-id producer-seq referer sec-fetch-dest sec-fetch-mode sec-fetch-site
-    stream-closed stream-seq stream-ttl traceparent tracestate user-agent x-forwarded-for x-forwarded-host
-    x-forwarded-proto x-real-ip x-request-id
-"""
-_NAMES = {
-    spelling: name for name in map(str.encode, _COMMON_NAMES.split()) for spelling in (name, name.title())
-}
-"""Lower-case names by the two spellings that clients use. A lookup is faster than a check and `lower`."""
+_MAX_NAME_BYTES = 64
+_MAX_NAMES = 1024
+
+_names: dict[bytes, bytes] = {}
+"""Plain names that came lately, and their lower case. A lookup is faster than a check and `lower`."""
 
 
 def parse_head(head: bytes, scheme: bytes, client: bytes) -> tuple[Request, int] | None:
@@ -57,18 +53,19 @@ def parse_head(head: bytes, scheme: bytes, client: bytes) -> tuple[Request, int]
     if request_line is None or len(head.translate(None, _TEXT)) != 2 * len(lines) - 2:
         return None
     headers: dict[bytes, bytes] = {}
-    known_name = _NAMES.get
-    for line in lines[1:]:
-        name, colon, value = line.partition(b":")
-        lower = known_name(name)
-        value = value.strip()
-        if lower is None or not colon:
-            lower = name.lower()
-            if not colon or not name or name.translate(None, _TOKEN) or lower in _UNUSUAL:
+    names = _names
+    try:
+        for line in lines[1:]:
+            name, colon, value = line.partition(b":")
+            if not colon:
                 return None
-        headers[lower] = value
+            headers[names[name]] = value.strip()
+    except KeyError:
+        return parse_head(head, scheme, client) if _learn_names(lines[1:]) else None
     host = headers.get(b"host")
-    if len(headers) != len(lines) - 1 or (host not in recent_hosts and not is_host(host)):
+    if not len(lines) - 1 == len(headers) <= MAX_HEADERS:
+        return None
+    if host not in recent_hosts and not is_host(host):
         return None
     if b"connection" in headers and headers[b"connection"].lower() != b"keep-alive":
         return None
@@ -80,3 +77,20 @@ def parse_head(head: bytes, scheme: bytes, client: bytes) -> tuple[Request, int]
         body_bytes = int(length)
     method, path, query = request_line.groups()
     return Request(method, path, query, headers, b"", scheme, "", client), body_bytes
+
+
+def _learn_names(lines: list[bytes]) -> bool:
+    """Take the names of a head into the table; False when one of them is not plain."""
+    if len(lines) > MAX_HEADERS:
+        return False
+    if len(_names) > _MAX_NAMES:
+        _names.clear()
+    for line in lines:
+        name, colon, _ = line.partition(b":")
+        lower = name.lower()
+        if not colon or not 0 < len(name) <= _MAX_NAME_BYTES or name.translate(None, _TOKEN):
+            return False
+        if lower in _UNUSUAL:
+            return False
+        _names[name] = lower
+    return True

@@ -21,13 +21,12 @@ import httptools
 from millstream.protocol import problems
 from millstream.protocol.http import Reply
 from millstream.server.access.cors import METHODS
-from millstream.server.http.heads import END, parse_head
+from millstream.server.http.heads import END, MAX_HEADERS, parse_head
 from millstream.server.http.hosts import is_host
 from millstream.server.http.wire import encode_headers
 from millstream.server.request import SMALL_BODY_BYTES, Request
 from millstream.server.settings import Settings
 
-_MAX_HEADERS = 128
 _MAX_QUEUED = 64
 
 CheckHead = Callable[[Request], Reply | None]
@@ -122,7 +121,7 @@ class RequestParser:
             self._expects_plain = False  # this one is for llhttp: `feed` need not try again
             return None
         request, length = parsed
-        if length != len(body) or length > self._max_body_bytes or len(request.headers) > _MAX_HEADERS:
+        if length != len(body) or length > self._max_body_bytes:
             return None
         request.body = body
         return request
@@ -146,8 +145,7 @@ class RequestParser:
                 break
             request, length = parsed
             end += len(END)
-            is_whole = end + length <= len(data)
-            if not is_whole or length > self._max_body_bytes or len(request.headers) > _MAX_HEADERS:
+            if end + length > len(data) or length > self._max_body_bytes:
                 break
             request.body = data[end : end + length]
             self._queue(request)
@@ -225,7 +223,7 @@ class RequestParser:
         headers, llhttp = self._headers, self._llhttp
         url_bytes, settings = len(self._url), self._settings
         too_much = url_bytes + self._field_bytes > settings.max_header_bytes
-        if too_much or len(headers) > _MAX_HEADERS or url_bytes > settings.max_url_bytes:
+        if too_much or len(headers) > MAX_HEADERS or url_bytes > settings.max_url_bytes:
             self._refuse_head()
         if self.refusal is not None or self._is_upgrade():
             return

@@ -7,7 +7,7 @@ from typing import Protocol
 from millstream.protocol import problems
 from millstream.protocol.http import Reply
 from millstream.server.access.cors import Cors
-from millstream.server.http.bodies import Bodies
+from millstream.server.http.bodies import Bodies, ReadTurns
 from millstream.server.http.wire import date_line, encode_headers
 from millstream.server.request import Answer, Request
 from millstream.server.settings import Settings
@@ -61,6 +61,7 @@ class NativeServer:
         self.connections: set[ServedConnection] = set()
         self._by_address: Counter[bytes] = Counter()
         self.bodies = Bodies(routes.settings.max_bodies_bytes)
+        self.read_turns = ReadTurns()
         self.draining = False
         self.now_s = 0.0  # accurate to a second, which is enough for timeouts
         self._common: dict[bytes | None, bytes] = {}  # by origin, for this second

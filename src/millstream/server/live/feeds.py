@@ -143,7 +143,7 @@ class EventFeed:
         self._sink = None
         self._live.feeds.discard(self)
         self._live.hub.unwatch(self._name, self)
-        if not self._live.hub.is_watched(self._name):
+        if self._name not in self._live.hub.readers:
             self._live.frames.forget(self._name)
         if self.on_leave is not None:
             on_leave, self.on_leave = self.on_leave, None

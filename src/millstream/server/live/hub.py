@@ -20,34 +20,29 @@ class Hub:
     """Waiting readers by stream."""
 
     def __init__(self) -> None:
-        self._readers: dict[str, set[Reader]] = {}
+        self.readers: dict[str, set[Reader]] = {}
         self._changed: dict[str, None] = {}
 
     def watch(self, name: str, reader: Reader) -> None:
         """Wake a reader at every change of a stream, until it stops watching."""
-        self._readers.setdefault(name, set()).add(reader)
+        self.readers.setdefault(name, set()).add(reader)
 
     def unwatch(self, name: str, reader: Reader) -> None:
         """Stop waking a reader."""
-        readers = self._readers.get(name)
+        readers = self.readers.get(name)
         if readers is not None:
             readers.discard(reader)
             if not readers:
-                del self._readers[name]
-
-    def is_watched(self, name: str) -> bool:
-        """Tell whether any reader waits for a stream."""
-        return name in self._readers
+                del self.readers[name]
 
     def changed(self, name: str) -> None:
-        """Wake the readers of a stream at the end of this turn: it has changed."""
-        if name in self._readers:
-            if not self._changed:
-                asyncio.get_running_loop().call_soon(self._wake_all)
-            self._changed[name] = None
+        """Wake the readers of a stream at the end of this turn: it has changed, and has readers."""
+        if not self._changed:
+            asyncio.get_running_loop().call_soon(self._wake_all)
+        self._changed[name] = None
 
     def _wake_all(self) -> None:
         changed, self._changed = self._changed, {}
         for name in changed:
-            for reader in list(self._readers.get(name, ())):
+            for reader in list(self.readers.get(name, ())):
                 reader.wake()

@@ -94,6 +94,9 @@ class LiveReaders:
             feed.end()
 
     def _changed(self, name: str) -> None:
-        self.frames.forget(name)
-        self.responses.forget(name)
-        self.hub.changed(name)
+        # Most streams that are written to are read by nobody: lookups instead of calls.
+        if name in self.hub.readers:
+            self.frames.forget(name)
+            self.hub.changed(name)
+        if name in self.responses.urls:
+            self.responses.forget(name)

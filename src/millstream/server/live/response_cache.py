@@ -16,20 +16,21 @@ class ResponseCache:
 
     def __init__(self) -> None:
         self._by_url: dict[bytes, Reply] = {}
-        self._urls: dict[str, list[bytes]] = {}
+        self.urls: dict[str, list[bytes]] = {}
+        """Of the streams whose responses are kept."""
         self.find = self._by_url.get
 
     def keep(self, name: str, url: bytes, reply: Reply) -> None:
         """Keep the response to a request until the stream changes."""
-        if len(self._urls) >= _KEPT_STREAMS:
+        if len(self.urls) >= _KEPT_STREAMS:
             self._by_url.clear()
-            self._urls.clear()
-        urls = self._urls.setdefault(name, [])
+            self.urls.clear()
+        urls = self.urls.setdefault(name, [])
         if len(urls) < _KEPT_PER_STREAM:
             urls.append(url)
             self._by_url[url] = reply
 
     def forget(self, name: str) -> None:
         """Drop the responses of a stream: it has changed."""
-        for url in self._urls.pop(name, ()):
-            self._by_url.pop(url, None)
+        for url in self.urls.pop(name, ()):
+            del self._by_url[url]

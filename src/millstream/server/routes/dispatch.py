@@ -68,7 +68,6 @@ class Routes:
         self.admission = Admission(store, settings)
         self._reads = ReadRoutes(store, self.live, self.metrics, clock_ms)
         self._writes = WriteRoutes(store, self.admission, self.metrics, settings.path, clock_ms)
-        self.close = self._writes.close
         self._anycable_reads = AnyCableReads(self.live, self.metrics, self._reads.coded)
         self.place = lru_cache(_KEPT_PLACES)(self._find_place)
         """Finds what a path names, and who answers there if it is not a stream."""
@@ -96,6 +95,11 @@ class Routes:
         """Whether anybody may be refused for who he is, or for how often he asks."""
         self.place.cache_clear()
 
+    async def close(self) -> None:
+        """Stop the threads; what they work on is finished."""
+        await self._writes.close()
+        await self._reads.close()
+
     def _readers(self) -> Labelled:
         return {"long-poll": len(self.live.polls), "sse": len(self.live.feeds)}
 
@@ -105,12 +109,10 @@ class Routes:
             name, elsewhere = self.place(request.path, request.mount)
             if elsewhere is not None or request.method not in (b"PUT", b"POST"):
                 return problems.UNEXPECTED_BODY
-            refusal = self._origins.refuse_write(request)
-            if refusal is None and self._checks_host:
-                refusal = self._origins.refuse_host(request)
-            if refusal is None and not self.auth.is_open:
-                refusal = self.auth.authorize(request, Action.WRITE, name, self._clock_ms() / 1000)
-            return refusal if refusal is not None else self.admission.refusal()
+            refusal = self._origins.refuse_host(request) if self._checks_host else None
+            if refusal is None and self.is_guarded:
+                refusal = self._refuse_caller(name, request)
+            return refusal or self._origins.refuse_write(request) or self.admission.refusal()
         except RequestError as error:
             return problems.malformed(error)
         except Exception as error:
@@ -154,18 +156,26 @@ class Routes:
 
     def _guarded(self, route: Route, name: str, request: Request) -> Answer:
         """Answer who may ask this, and not too often."""
-        rates = self._limits.by_address(request.client)
-        if rates.refusal is None and request.method in _ACTIONS and not self.auth.is_open:
-            refusal = self.auth.authorize(request, _ACTIONS[request.method], name, self._clock_ms() / 1000)
-            if refusal is not None:
-                return rates.written_on(refusal)
-            rates = rates.and_then(self._limits.by_token(request.token))
-        if rates.refusal is not None:
-            return rates.written_on(rates.refusal)
+        refusal = self._refuse_caller(name, request)
+        if refusal is not None:
+            return refusal
         answer = route(name, request)
         if request.token:
             answer = when(answer, keep_private)
-        return when(answer, rates.written_on) if rates else answer
+        return when(answer, request.rates.written_on) if request.rates else answer
+
+    def _refuse_caller(self, name: str, request: Request) -> Reply | None:
+        """Refuse who asks too often, or may not do this; a request whose head was checked counts once."""
+        counted = request.rates
+        rates = counted if counted is not None else self._limits.by_address(request.client)
+        refusal = rates.refusal
+        if refusal is None and request.method in _ACTIONS and not self.auth.is_open:
+            refusal = self.auth.authorize(request, _ACTIONS[request.method], name, self._clock_ms() / 1000)
+            if refusal is None and counted is None:
+                rates = rates.and_then(self._limits.by_token(request.token))
+                refusal = rates.refusal
+        request.rates = rates
+        return rates.added_to(refusal) if refusal is not None else None
 
     # -- AnyCable --------------------------------------------------------------------------------
 

@@ -13,7 +13,13 @@ from millstream.protocol.http import Header, Reply
 from millstream.protocol.queries import Query
 from millstream.protocol.reads import Chunk, PollOutcome, poll_outcome
 from millstream.protocol.replies import reply_to
-from millstream.protocol.requests import LiveMode, ReadRequest, asks_what_get_answers, parse_read
+from millstream.protocol.requests import (
+    NOT_LIVE,
+    LiveMode,
+    ReadRequest,
+    asks_what_get_answers,
+    parse_read,
+)
 from millstream.protocol.streams import Stream
 from millstream.server import compression
 from millstream.server.compression import MIN_BYTES
@@ -25,6 +31,7 @@ from millstream.server.request import Answer, Request
 from millstream.server.settings import Settings
 from millstream.server.telemetry.latencies import LIVE
 from millstream.server.telemetry.metrics import Metrics
+from millstream.server.workers import COMPRESSION_THREADS, Workers
 from millstream.store.base import Head, Read, Store
 from millstream.store.pending import Eventually, Pending, when
 
@@ -44,6 +51,8 @@ class ReadRoutes:
         self.live = live
         self.metrics = metrics
         self._clock_ms = clock_ms
+        self._workers = Workers("compression", COMPRESSION_THREADS)
+        self.close = self._workers.close
 
     def read(self, name: str, request: Request) -> Answer:
         """Answer a GET."""
@@ -55,7 +64,7 @@ class ReadRoutes:
         if recent is not None and b"if-none-match" not in request.headers:
             return recent
         read = parse_read(Query(request.query))
-        if read.live is not LiveMode.NO:
+        if read.live is not NOT_LIVE:
             return self._live_read(name, request, read)
         max_bytes = self.settings.max_chunk_bytes
         found = self.store.read(name, read, max_bytes, self._clock_ms(), held_bytes=PIECE_BYTES)
@@ -98,7 +107,7 @@ class ReadRoutes:
         coding, fields = _choose_coding(request, reply)
         if coding is None or len(body) < _COMPRESS_IN_THREAD_BYTES:
             return Reply(200, fields, compression.compress(body, coding) if coding else body)
-        work = asyncio.get_running_loop().run_in_executor(None, compression.compress, body, coding)
+        work = self._workers.start(partial(compression.compress, body, coding))
 
         def drop() -> None:
             """Do not begin: the client has left while others had their turn."""

@@ -35,7 +35,7 @@ from millstream.server.request import SMALL_BODY_BYTES, Answer, Request
 from millstream.server.routes.parts import PartRoutes
 from millstream.server.settings import Settings
 from millstream.server.telemetry.metrics import Metrics
-from millstream.server.workers import Workers, takes_long
+from millstream.server.workers import BODY_THREADS, Workers, takes_long
 from millstream.store.base import Appended, Created, Store
 from millstream.store.pending import when
 
@@ -53,7 +53,7 @@ class WriteRoutes:
         self.metrics = metrics
         self._path = path
         self._clock_ms = clock_ms
-        self._workers = Workers()
+        self._workers = Workers("bodies", BODY_THREADS)
         self.close = self._workers.close
 
     def adopt(self, settings: Settings, origins: Origins) -> None:

@@ -76,7 +76,7 @@ class EngineMetrics:
             (
                 "millstream_durable_lag_records",
                 "Changes that are accepted and not durable yet.",
-                self._store.unsynced_changes,
+                self._store.backlog.unsynced_changes,
             ),
             (
                 "millstream_durable_lag_seconds",

@@ -1,6 +1,9 @@
 """The budget for request bodies: rule H4."""
 
-from millstream.server.http.bodies import Bodies
+import asyncio
+from functools import partial
+
+from millstream.server.http.bodies import Bodies, ReadTurns
 
 
 class Holder:
@@ -52,3 +55,20 @@ def test_bodies_that_are_whole_or_small_are_counted_and_not_given_up() -> None:
     small.hold(0, is_arriving=False)
     assert bodies.held_bytes == 0
     assert not bodies._arriving
+
+
+def test_however_many_bodies_arrive_a_few_are_read_in_a_turn_in_their_order() -> None:
+    async def main() -> None:
+        turns, read, reads_by_turn = ReadTurns(), list[int](), []
+        for number in range(9):
+            turns.add(partial(read.append, number))
+        while sum(reads_by_turn) < 9:
+            await asyncio.sleep(0)
+            reads_by_turn.append(len(read) - sum(reads_by_turn))
+        assert max(reads_by_turn) == 2
+        assert read == list(range(9))
+        turns.add(partial(read.append, 9))
+        await asyncio.sleep(0)
+        assert read[-1] == 9
+
+    asyncio.run(main())

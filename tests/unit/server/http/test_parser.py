@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from hardening.malformed import MALFORMED
 from millstream.protocol import problems
 from millstream.protocol.http import Reply
+from millstream.server.http import heads
 from millstream.server.http.parser import RequestParser
 from millstream.server.request import Request
 from millstream.server.settings import Settings
@@ -156,6 +157,11 @@ ODD: dict[str, bytes] = {
     "an LF behind the blank line's CR": GET + b"Host: h\r\n\n\r\n\r\n",
     "128 headers": GET + HOST + b"".join(b"X%d: y\r\n" % n for n in range(127)) + b"\r\n",
     "129 headers": GET + HOST + b"".join(b"X%d: y\r\n" % n for n in range(128)) + b"\r\n",
+    "128 names that are known": GET
+    + b"".join(b"%b: h\r\n" % name for name in (b"Host", b"host") * 64)
+    + b"\r\n",
+    "a long name": GET + HOST + b"X" * 64 + b": a\r\n\r\n",
+    "a longer name": GET + HOST + b"X" * 65 + b": a\r\n\r\n",
     "no headers": GET + b"\r\n",
     "nothing but a blank line": b"\r\n\r\n",
     "a head that is not whole": GET + HOST + b"X: a",
@@ -218,6 +224,12 @@ def test_ordinary_requests_are_plain() -> None:
     assert is_plain(b"HEAD /a?offset=now HTTP/1.1\r\nhost: h\r\nconnection: keep-alive\r\n" + fetch + b"\r\n")
     assert is_plain(POST + HOST + stamp + b"Content-Length: 3\r\n\r\nabc")
     assert is_plain(b"DELETE /a HTTP/1.1\r\n" + HOST + b"Content-Length: 0\r\n\r\n")
+
+
+def test_ever_new_names_are_plain_and_not_kept_for_ever() -> None:
+    for n in range(5000):
+        assert is_plain(GET + HOST + b"X-%d: a\r\n\r\n" % n)
+    assert len(heads._names) < 1200
 
 
 @pytest.mark.parametrize("line", [b"Producer-Epoch: 1 ", b"Producer-Epoch:\t1\t ", b"Producer-Epoch:1"])

@@ -134,7 +134,7 @@ def test_a_feed_ends_after_its_time() -> None:
         bench.live.tick(now_s + 61)
         assert sink.finished
         assert not bench.live.feeds
-        assert not bench.live.hub._readers
+        assert not bench.live.hub.readers
 
     asyncio.run(main())
 

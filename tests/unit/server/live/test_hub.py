@@ -51,7 +51,7 @@ def test_whoever_stops_watching_is_left_alone_and_leaves_nothing_behind() -> Non
         await turn()
         assert (reader.woken, other.woken) == (0, 1)
         hub.unwatch("/a", other)
-        assert not hub._readers
+        assert not hub.readers
 
     asyncio.run(main())
 
@@ -71,6 +71,6 @@ def test_a_reader_may_stop_watching_while_it_is_woken() -> None:
             hub.watch("/a", reader)
         hub.changed("/a")
         await turn()
-        assert not hub._readers
+        assert not hub.readers
 
     asyncio.run(main())

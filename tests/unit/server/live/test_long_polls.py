@@ -25,7 +25,7 @@ def test_a_long_poll_is_answered_by_the_next_append() -> None:
             assert header(reply, "stream-up-to-date") == "true"
             assert header(reply, "stream-cursor") == str(cursors.current_cursor(bench.now_ms))
         assert not bench.live.polls
-        assert not bench.live.hub._readers
+        assert not bench.live.hub.readers
 
     asyncio.run(main())
 
@@ -131,6 +131,6 @@ def test_a_reader_that_is_gone_is_forgotten() -> None:
         bench.reply("POST", "/s", b"x")
         await turn()
         assert not bench.live.polls
-        assert not bench.live.hub._readers
+        assert not bench.live.hub.readers
 
     asyncio.run(main())

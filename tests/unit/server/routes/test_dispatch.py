@@ -3,6 +3,8 @@
 import asyncio
 import json
 import logging
+import os
+import threading
 
 import pytest
 
@@ -11,6 +13,7 @@ from millstream.protocol.http import Reply
 from millstream.protocol.offsets import format_offset
 from millstream.server.request import Request
 from millstream.store.memory import MemoryEngine
+from millstream.store.pending import settled
 from millstream.store.table import Table
 from unit.server.bench import Bench, code, header
 
@@ -262,3 +265,20 @@ def test_compression_can_be_turned_off(setting: bool) -> None:
     bench.reply("PUT", "/s", b"x" * 2000)
     reply = bench.reply("GET", "/s", accept_encoding="gzip")
     assert (header(reply, "content-encoding") == "gzip") is setting
+
+
+def test_compression_leaves_a_processor_to_the_event_loop() -> None:
+    """H4: however many large responses are compressed at once."""
+
+    async def main() -> None:
+        bench = Bench()
+        bench.reply("PUT", "/s", b"some text " * 20_000)
+        before = set(threading.enumerate())
+        answers = [bench.ask("GET", "/s", accept_encoding="gzip") for _ in range(50)]
+        threads = set(threading.enumerate()) - before
+        assert 1 <= len(threads) <= max(1, (os.cpu_count() or 1) - 1)
+        replies = [await settled(answer) for answer in answers]
+        assert all(dict(reply.headers)[b"content-encoding"] == b"gzip" for reply in replies)
+        await bench.routes.close()
+
+    asyncio.run(main())

@@ -211,6 +211,11 @@ def _backlogged(_refusal: streams.Backlogged) -> Reply:
     return problem(503, "CHECKPOINTS_BEHIND", detail, _retry_after(1))
 
 
+def _not_saved(refusal: streams.NotSaved) -> Reply:
+    detail = f"The server cannot save {refusal.name}, and its log says why; nothing was changed."
+    return problem(503, "STREAM_NOT_SAVED", detail, _retry_after(5))
+
+
 def _stream_full(refusal: streams.StreamFull) -> Reply:
     return problem(413, "STREAM_FULL", f"A stream is at most {refusal.max_bytes} bytes here.")
 
@@ -354,6 +359,7 @@ REFUSALS: Final[dict[type, Callable[[Any], Reply]]] = {
     streams.NoSpace: _no_space,
     streams.StoreFailed: _store_failed,
     streams.Backlogged: _backlogged,
+    streams.NotSaved: _not_saved,
     streams.StreamFull: _stream_full,
     streams.Closed: _closed,
     streams.TypeMismatch: _type_mismatch,

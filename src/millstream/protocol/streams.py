@@ -191,7 +191,13 @@ class Backlogged(msgspec.Struct, frozen=True):
     """Checkpoints are behind: more waits in memory for them than may."""
 
 
-Unstored = NoSpace | StoreFailed | Backlogged
+class NotSaved(msgspec.Struct, frozen=True):
+    """This stream cannot be saved, and too much of it waits for that; others are not affected."""
+
+    name: str
+
+
+Unstored = NoSpace | StoreFailed | Backlogged | NotSaved
 
 
 # -- Appending and closing -----------------------------------------------------------------------

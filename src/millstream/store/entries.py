@@ -18,7 +18,7 @@ import msgspec
 
 from millstream.protocol import lineage, parts, streams
 from millstream.protocol.boundaries import Index
-from millstream.protocol.streams import Stream
+from millstream.protocol.streams import NotSaved, Stream
 from millstream.store.pieces import Piece
 
 _NOT_DURABLE = -1
@@ -55,6 +55,7 @@ class StreamEntry:
         "content",
         "indexes",
         "logged_deadline_ms",
+        "refusal",
         "source",
         "staged",
         "start",
@@ -74,6 +75,8 @@ class StreamEntry:
         self.start = stream.start
         self.staged: dict[int, Piece] = {}
         self.logged_deadline_ms = stream.deadline_ms or 0
+        self.refusal: NotSaved | None = None
+        """Why no change of this stream is accepted, if none is."""
         self.used = True
         self.watched_ms = NOT_WATCHED
 

@@ -312,7 +312,9 @@ class Table(Store):
         if self._journal.refusal is not None:
             return self._journal.refusal
         found = self._find(name, now_ms)
-        return found if isinstance(found, StreamEntry) else self._journal.confirm(found)
+        if not isinstance(found, StreamEntry):
+            return self._journal.confirm(found)
+        return found if found.refusal is None else found.refusal
 
     def _find_for_removal(self, name: str, now_ms: int) -> StreamEntry | Missing | Unstored | Pending[Any]:
         """Find a stream to remove something of it, which is accepted for longer than other changes."""

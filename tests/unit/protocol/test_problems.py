@@ -30,6 +30,7 @@ PROBLEMS = [
     (streams.NoSpace(), 507, "NO_SPACE", [(b"retry-after", b"5")]),
     (streams.StoreFailed(), 503, "STORE_FAILED", [(b"retry-after", b"5")]),
     (streams.Backlogged(), 503, "CHECKPOINTS_BEHIND", [(b"retry-after", b"1")]),
+    (streams.NotSaved("/a"), 503, "STREAM_NOT_SAVED", [(b"retry-after", b"5")]),
     (streams.Closed(10), 409, "STREAM_CLOSED", [NEXT, CLOSED]),
     (streams.TypeMismatch(b"a/b", b"c/d"), 409, "CONTENT_TYPE_MISMATCH", []),
     (streams.SeqRegressed(b"b", b"a"), 409, "SEQUENCE_REGRESSION", []),

@@ -270,6 +270,27 @@ def read_segment(disk: Disk, segment: Segment, following: Segment | None) -> Ite
         raise _damaged(name, segment.end, "whole frames follow a broken one")
 
 
+def read_frames(disk: Disk, after_lsn: int, until_lsn: int) -> Iterator[format.Frame]:
+    """Read the frames that hold a range of durable records, while others may be written behind them."""
+    segments = find_segments(disk, after_lsn)
+    next_lsn = after_lsn + 1
+    for segment in segments[first_needed(segments, after_lsn) :]:
+        if next_lsn > until_lsn:
+            return
+        data = _read(disk, segment.name)
+        header = format.decode_segment_header(data)
+        if header is None:
+            raise _damaged(segment.name, 0, "the segment's header is not valid")
+        position = format.SEGMENT_HEADER_BYTES
+        while next_lsn <= until_lsn and (frame := format.decode_frame(data, position, header[0])) is not None:
+            position = frame.end
+            if frame.first_lsn + frame.count > next_lsn:
+                next_lsn = frame.first_lsn + frame.count
+                yield frame
+    if next_lsn <= until_lsn:
+        raise DamagedError(f"{FOLDER}: record {next_lsn} is missing.")
+
+
 def _damaged(name: str, position: int, why: str) -> DamagedError:
     return DamagedError(f"{name}: damaged at byte {position}: {why}.", name, position)
 

@@ -125,6 +125,9 @@ class SimulatedFile:
         assert self._boot == self._disk.boot, "a file that was opened before a crash is used after it"
         return bytes(self._inode.seen[position : position + size])
 
+    def allocate(self, start: int, end: int) -> bool:
+        return False
+
     def sync(self) -> None:
         self._disk.step("sync")
         if self._disk.take_fault("sync"):

@@ -339,7 +339,9 @@ class LogEngine:
             self._due_after = BEGINNING
             self._review_held_back()
             assert self.journal.committer is not None  # a checkpoint is taken while it runs
-            self.journal.committer.call(lambda: self.log.release(checkpoint.lsn))
+            is_full = isinstance(self.journal.refusal, NoSpace)
+            release = self.log.free if is_full else self.log.release
+            self.journal.committer.call(lambda: release(checkpoint.lsn))
         elif not may_retry(error):
             self._fail(f"a checkpoint failed: {error}")
         if self._is_rolling_back and isinstance(self.journal.refusal, NoSpace):

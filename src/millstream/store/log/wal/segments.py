@@ -166,6 +166,20 @@ class Log:
         self._file.truncate(self._position)
         self._file.sync()
 
+    def free(self, applied_lsn: int) -> None:
+        """Remove all that holds nothing after `applied_lsn`, even the end and the spare: the disk is full."""
+        if self._position > format.SEGMENT_HEADER_BYTES:
+            try:
+                self._begin_segment(fills=False)
+            except OSError as error:
+                if not is_full(error):
+                    raise
+                self._file = self._disk.open(self._segments[-1].name)  # the log goes on in it
+        self._disk.remove(_SPARE)
+        self._spare = True  # none is kept
+        self.release(applied_lsn)
+        self._spare = False
+
     def release(self, applied_lsn: int) -> None:
         """Reuse or remove the segments that hold nothing after `applied_lsn`."""
         count = first_needed(self._segments, applied_lsn)
@@ -192,13 +206,14 @@ class Log:
             self._file.close()
             self._file = None
 
-    def _begin_segment(self) -> None:
+    def _begin_segment(self, *, fills: bool = True) -> None:
         self.close()
         segment = Segment(segment_name(self.next_lsn), self.next_lsn, self._new_salt())
         file = self._disk.open(_SPARE, create=True)
         try:
             file.write([format.encode_segment_header(segment.salt, segment.first_lsn)], 0)
-            self._fill(file, max(file.size(), format.SEGMENT_HEADER_BYTES))
+            if fills:
+                self._fill(file, max(file.size(), format.SEGMENT_HEADER_BYTES))
             file.sync()
             reach("segment.prepared")
             self._disk.rename(_SPARE, segment.name)

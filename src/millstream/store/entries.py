@@ -16,7 +16,7 @@ from typing import Protocol
 
 import msgspec
 
-from millstream.protocol import lineage, parts, streams
+from millstream.protocol import forks, lineage, parts, streams
 from millstream.protocol.boundaries import Index
 from millstream.protocol.streams import NotSaved, Stream
 from millstream.store.pieces import Piece
@@ -180,3 +180,15 @@ class Ending(msgspec.Struct, frozen=True):
     plan: streams.Delete
     removed: list[StreamEntry]
     remaining_source: StreamEntry | None
+
+
+def release_sources(entry: StreamEntry) -> tuple[list[StreamEntry], StreamEntry | None]:
+    """Give what a deletion removes, the entry and each ancestor kept only for it, and the one that stays."""
+    removed = [entry]
+    while (source := removed[-1].source) is not None:
+        source.stream.fork_count -= 1
+        forks.unshare(source.stream)
+        if not forks.releases_source(source.stream):
+            return removed, source
+        removed.append(source)
+    return removed, None

@@ -16,17 +16,14 @@ store in memory and one on a disk.
 """
 
 import copy
-import time
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 from millstream.protocol import forks, parts, reads, retention, streams
 from millstream.protocol.boundaries import ScanUnfinishedError
-from millstream.protocol.globs import glob_matches
 from millstream.protocol.parts import CommitRequest, StageRequest
 from millstream.protocol.requests import AppendRequest, CreateRequest, ReadRequest
-from millstream.protocol.streams import NotFound, SoftDeleted, Stream, Unstored
+from millstream.protocol.streams import NotFound, SoftDeleted, Unstored
 from millstream.store.base import (
     Appended,
     Committed,
@@ -35,33 +32,28 @@ from millstream.store.base import (
     Dropped,
     FilePart,
     Head,
-    Listener,
     Missing,
     Page,
     Read,
     Staged,
-    Store,
 )
 from millstream.store.engine import Engine
-from millstream.store.entries import Ending, StreamEntry
-from millstream.store.measures import Measures, Sizes
+from millstream.store.engine_store import EngineStore
+from millstream.store.entries import Ending, StreamEntry, release_sources
+from millstream.store.listing import list_page
 from millstream.store.pending import Eventually, Pending
 from millstream.store.quotas import Quotas
 from millstream.store.schedule import Schedule
 from millstream.store.slices import Slices
 
-_LISTING_STEPS = 10_000  # names looked at for one page, so that a glob that matches little stays quick
-_LISTING_S = 0.01  # time for one page, whatever is looked at; a caller continues with the next one
 
-
-class Table(Store):
+class Table(EngineStore):
     """A store: decisions on streams, with an engine behind it."""
 
     def __init__(self, engine: Engine) -> None:
-        self.engine = engine
+        super().__init__(engine)
         self.quotas = Quotas()
         self._slices = Slices()
-        self._journal = engine.journal
         self._adopt_streams()
         engine.on_recovered = self._adopt_streams
 
@@ -252,20 +244,7 @@ class Table(Store):
 
     def listing(self, prefix: str, glob: str | None, after: str, limit: int, now_ms: int) -> Page:
         """List streams in the order of their names, beginning after a name."""
-        found: list[Stream] = []
-        end_s = time.thread_time() + _LISTING_S  # its own time: a busy machine has no shorter pages
-        for steps, name in enumerate(self._streams.walk(prefix, after)):
-            if len(found) == limit or steps == _LISTING_STEPS or (steps and time.thread_time() > end_s):
-                return Page(found, after)
-            after = name
-            if glob and not glob_matches(glob, name):
-                continue
-            entry = self._streams.find(name)
-            if entry is None or not entry.is_visible:
-                continue
-            if not entry.stream.soft_deleted and not entry.stream.expired(now_ms):
-                found.append(entry.as_visible())
-        return Page(found, None)
+        return list_page(self._streams, prefix, glob, after, limit, now_ms)
 
     def count_streams(self) -> int:
         """Count all streams, also those that are deleted and kept for their forks."""
@@ -391,7 +370,7 @@ class Table(Store):
         if plan.soft:
             entry.stream.soft_deleted = True
             return self._journal.end(entry, Ending(plan, [], None))
-        removed, source = _release_sources(entry)
+        removed, source = release_sources(entry)
         for gone in removed:
             self.quotas.remove(gone.stream.name)
         self._stream_count -= len(removed)
@@ -411,81 +390,3 @@ class Table(Store):
         """Drop the parts of a stream that can no longer be appended to."""
         if entry.staged:
             self._journal.release_parts(entry, entry.drop_all_parts())
-
-    # -- Passed on to the engine -----------------------------------------------------------------
-
-    @property
-    def listener(self) -> Listener:
-        """Called with the name of a stream after every change that a waiting reader must see."""
-        return self._journal.listener
-
-    @listener.setter
-    def listener(self, listener: Listener) -> None:
-        self._journal.listener = listener
-
-    @property
-    def on_failure(self) -> Callable[[str], None]:
-        """Called when the engine can promise nothing any more; its server should stop."""
-        return self.engine.on_failure
-
-    @on_failure.setter
-    def on_failure(self, call: Callable[[str], None]) -> None:
-        self.engine.on_failure = call
-
-    @property
-    def unsynced_changes(self) -> int:
-        """How many changes are accepted and not yet durable."""
-        return self._journal.unsynced_changes
-
-    @property
-    def unsynced_bytes(self) -> int:
-        """How many bytes they have."""
-        return self._journal.unsynced_bytes
-
-    @property
-    def unsaved_bytes(self) -> int:
-        """How many bytes wait in memory for a checkpoint."""
-        return self.engine.unsaved_bytes
-
-    @property
-    def synced_bytes(self) -> int:
-        """How many bytes have become durable since the start."""
-        return self._journal.synced_bytes
-
-    @property
-    def failure(self) -> str | None:
-        """Why the engine accepts no changes, if it does not."""
-        return self.engine.failure
-
-    @property
-    def measures(self) -> Measures | None:
-        """Measurements of the disk; None where there is none."""
-        return self.engine.measures
-
-    async def open(self) -> None:
-        """Open the engine."""
-        await self.engine.open()
-
-    async def close(self) -> None:
-        """Close the engine."""
-        await self.engine.close()
-
-    def log_bytes(self) -> int:
-        """Give the size of the log that a start would read."""
-        return self.engine.log_bytes()
-
-    def measure_sizes(self) -> Sizes | None:
-        """Measure how much room the data takes."""
-        return self.engine.measure_sizes()
-
-
-def _release_sources(entry: StreamEntry) -> tuple[list[StreamEntry], StreamEntry | None]:
-    """Give what a deletion removes, the entry and each ancestor kept only for it, and the one that stays."""
-    removed = [entry]
-    while (source := removed[-1].source) is not None:
-        source.stream.fork_count -= 1
-        forks.unshare(source.stream)
-        if not forks.releases_source(source.stream):
-            return removed, source
-        removed.append(source)
-    return removed, None

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from crash.folders import NOW_MS, Opened, opened
+from millstream.protocol.lifecycle import Delete
 from millstream.protocol.requests import ReadRequest
-from millstream.protocol.streams import Append, Backlogged, Delete
+from millstream.protocol.streams import Append, Backlogged
 from millstream.store.log import checkpoint
 from millstream.store.log.disk import SyncError
 from millstream.store.log.files import content

@@ -14,8 +14,9 @@ import pytest
 from crash.folders import NOW_MS, Opened, files_of, opened
 from crash.processes import Client, kill, port_of, serving, start
 from crash.test_backlog import tick
+from millstream.protocol.lifecycle import Delete
 from millstream.protocol.producers import Stamp
-from millstream.protocol.streams import Append, Delete, Duplicate, NotSaved
+from millstream.protocol.streams import Append, Duplicate, NotSaved
 from millstream.store.log.files.layout import content_name
 from millstream.store.log.tools.check import verify
 from running import announced

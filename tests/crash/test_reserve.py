@@ -15,9 +15,10 @@ from crash.power import make_image, mounted, why_not
 from crash.processes import Client, kill, port_of, serving
 from crash.test_backlog import tick
 from millstream.protocol.expiry import Lifetime
+from millstream.protocol.lifecycle import Delete
 from millstream.protocol.parts import Drop
 from millstream.protocol.requests import AppendRequest
-from millstream.protocol.streams import Append, Delete, NoSpace, NotFound
+from millstream.protocol.streams import Append, NoSpace, NotFound
 from millstream.store.log.disk import RealDisk, RealFile
 from millstream.store.log.reserve import NAME, SLACK_BYTES
 from running import Server, announced

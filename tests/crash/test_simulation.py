@@ -15,9 +15,10 @@ from crash.simulated_engine import (
     WatchedJournal,
 )
 from crash.simulation import Simulation, first_violation
+from millstream.protocol.lifecycle import Create
 from millstream.protocol.parts import Commit
 from millstream.protocol.retention import Trim
-from millstream.protocol.streams import Append, Create
+from millstream.protocol.streams import Append
 from millstream.store.entries import StreamEntry
 from millstream.store.log.catalog import Catalog
 from millstream.store.log.disk import Disk

@@ -16,7 +16,7 @@ from typing import Protocol
 
 import msgspec
 
-from millstream.protocol import forks, lineage, parts, streams
+from millstream.protocol import forks, lifecycle, lineage, parts, streams
 from millstream.protocol.boundaries import Index
 from millstream.protocol.streams import NotSaved, Stream
 from millstream.store.pieces import Piece
@@ -177,7 +177,7 @@ class StreamEntry:
 class Ending(msgspec.Struct, frozen=True):
     """What one deletion changes: the entries that are removed, and the source that stays with a fork less."""
 
-    plan: streams.Delete
+    plan: lifecycle.Delete
     removed: list[StreamEntry]
     remaining_source: StreamEntry | None
 

@@ -19,7 +19,7 @@ import copy
 from functools import partial
 from typing import Any
 
-from millstream.protocol import forks, parts, reads, retention, streams
+from millstream.protocol import forks, lifecycle, parts, reads, retention, streams
 from millstream.protocol.boundaries import ScanUnfinishedError
 from millstream.protocol.parts import CommitRequest, StageRequest
 from millstream.protocol.requests import AppendRequest, CreateRequest, ReadRequest
@@ -82,7 +82,7 @@ class Table(EngineStore):
         if self._journal.refusal is not None:
             return self._journal.refusal
         plan = self._plan_create(name, request, now_ms)
-        if not isinstance(plan, streams.Create):
+        if not isinstance(plan, lifecycle.Create):
             return self._journal.confirm(plan)
         fork = plan.stream.fork
         source = self._by_name[fork.source_name] if fork is not None else None
@@ -321,21 +321,23 @@ class Table(EngineStore):
 
     def _plan_create(
         self, name: str, request: CreateRequest, now_ms: int
-    ) -> streams.CreatePlan | forks.ForkRefusal:
+    ) -> lifecycle.CreatePlan | forks.ForkRefusal:
         if not isinstance(self._find(name, now_ms), NotFound):
             existing = self._by_name[name].stream
-            decision = streams.plan_existing(existing, request)
-            return streams.Exists(copy.copy(existing)) if isinstance(decision, streams.Exists) else decision
+            decision = lifecycle.plan_existing(existing, request)
+            return (
+                lifecycle.Exists(copy.copy(existing)) if isinstance(decision, lifecycle.Exists) else decision
+            )
         if request.forked_from is None:
             id = self._streams.next_id()
-            plan = streams.plan_create(id, name, request, now_ms, self.usual_retention)
+            plan = lifecycle.plan_create(id, name, request, now_ms, self.usual_retention)
             return self.quotas.refuse(plan) or plan
         fork = self._plan_fork(name, request, request.forked_from, now_ms)
-        return (self.quotas.refuse(fork) or fork) if isinstance(fork, streams.Create) else fork
+        return (self.quotas.refuse(fork) or fork) if isinstance(fork, lifecycle.Create) else fork
 
     def _plan_fork(
         self, name: str, request: CreateRequest, source_name: str, now_ms: int
-    ) -> streams.Create | streams.TypeMismatch | forks.ForkRefusal:
+    ) -> lifecycle.Create | streams.TypeMismatch | forks.ForkRefusal:
         if isinstance(self._find(source_name, now_ms), NotFound):
             return forks.SourceNotFound(source_name)
         entry = self._by_name[source_name]
@@ -363,8 +365,8 @@ class Table(EngineStore):
         # An expired stream that is met while changes are refused ends later; readers see no difference.
         if self._journal.removal_refusal is not None:
             return self._journal.removal_refusal
-        plan = streams.plan_delete(entry.stream)
-        if not isinstance(plan, streams.Delete):
+        plan = lifecycle.plan_delete(entry.stream)
+        if not isinstance(plan, lifecycle.Delete):
             return self._journal.confirm(plan)
         self._drop_all_parts(entry)
         if plan.soft:

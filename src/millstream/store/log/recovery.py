@@ -10,7 +10,7 @@ import contextlib
 from collections.abc import Iterator
 
 from millstream.protocol import forks, parts, retention, streams
-from millstream.protocol.streams import Part
+from millstream.protocol.staging import Part
 from millstream.store.entries import StreamEntry
 from millstream.store.log.catalog import Catalog
 from millstream.store.log.files.content import Extent, StreamContent, StreamFiles

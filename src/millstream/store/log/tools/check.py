@@ -19,7 +19,8 @@ from pathlib import Path
 import msgspec
 
 from millstream.protocol.retention import needed
-from millstream.protocol.streams import Part, Stream
+from millstream.protocol.staging import Part
+from millstream.protocol.streams import Stream
 from millstream.store.log.catalog import Catalog, Row
 from millstream.store.log.disk import RealDisk
 from millstream.store.log.files.content import Extent, StreamFiles

@@ -18,6 +18,8 @@ from millstream.protocol.lifecycle import Delete
 from millstream.protocol.producers import Stamp
 from millstream.protocol.streams import Append, Duplicate, NotSaved
 from millstream.store.log.files.layout import content_name
+from millstream.store.log.tools.archives import new_archive
+from millstream.store.log.tools.backup import back_up, restore
 from millstream.store.log.tools.check import verify
 from running import announced
 
@@ -145,6 +147,22 @@ def test_producers_and_parts_of_a_stream_that_is_held_back(tmp_path: Path) -> No
         assert data.state()["/bad"][0] == b"xsecondfirst"  # type: ignore[index]
         data.abandon()
     assert verify(tmp_path).is_sound
+
+
+def test_a_backup_has_what_is_held_back(tmp_path: Path) -> None:
+    with opened(tmp_path / "data") as data:
+        data.create("/bad", body=b"x")
+        block(tmp_path / "data", data, "/bad")
+        data.checkpoint()
+        data.append("/bad", b"y")
+        with new_archive(tmp_path / "copy.tar") as archive:
+            back_up(tmp_path / "data", archive)
+        state = data.state()
+    assert restore(tmp_path / "copy.tar", tmp_path / "restored").is_sound
+    with opened(tmp_path / "restored") as data:
+        assert data.state() == state
+        data.checkpoint()
+        assert not data.engine.streams.held_back, "nothing is in the way there"
 
 
 def test_a_row_that_is_too_big(tmp_path: Path) -> None:

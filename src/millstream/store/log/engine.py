@@ -210,8 +210,10 @@ class LogEngine:
 
     def _check_backlog(self) -> None:
         """Refuse changes while more waits for a checkpoint than may: memory would fill."""
-        waiting = max(self.checkpoints.unsaved_bytes(self.streams), self._held_bytes)
-        is_behind = waiting >= self._max_unsaved_bytes
+        is_behind = (
+            self.checkpoints.unsaved_bytes(self.streams) >= self._max_unsaved_bytes
+            or self._held_bytes >= 2 * self._max_unsaved_bytes  # more than one stream can have
+        )
         refusal = self.journal.refusal
         if is_behind and refusal is None:
             _log.warning("checkpoints are behind: changes are refused until one succeeds")

@@ -30,7 +30,12 @@ def compare(world: World, names: list[str], state: plain.Model, accepted: plain.
                 right = (position, position + len(piece))
                 world.check(bounds == right, f"{name}: an append lies at {bounds}")
             position += len(piece)
-    listed = [stream.name for stream in world.store.listing("", None, "", 1000, 0).streams]
+    listed: list[str] = []
+    after: str | None = ""
+    while after is not None:  # a page has a limit of time
+        page = world.store.listing("", None, after, 1000, 0)
+        listed += [stream.name for stream in page.streams]
+        after = page.next_after
     names = sorted(name for name, id in state.names.items() if not state.streams[id].soft_deleted)
     world.check(listed == names, f"listed {listed} instead of {names}")
 

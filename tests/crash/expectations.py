@@ -8,7 +8,7 @@ import copy
 from collections.abc import Callable
 from typing import Any
 
-from millstream.protocol import streams
+from millstream.protocol import staging
 from millstream.protocol.parts import Commit
 from millstream.protocol.streams import NoSpace, StoreFailed
 from millstream.store.log.wal.format import (
@@ -175,7 +175,7 @@ class Expectations:
         for part in meta.ids:
             since_ms = entry.parts[part][1]
             self.world.check(
-                self.world.now_ms >= since_ms + streams.PART_LIFETIME_MS,
+                self.world.now_ms >= since_ms + staging.PART_LIFETIME_MS,
                 f"{entry.name}: part {part} went before its time",
             )
         self._note(lsn, plain.Drop(id, meta.ids))

@@ -108,6 +108,7 @@ class SimulatedFile:
 
     def write(self, pieces: Sequence[bytes], position: int) -> None:
         data = b"".join(pieces)
+        self._disk.check_writable(self._name)
         self._disk.step("write", lambda: self._inode.write(data[: self._part(data)], position))
         if self._disk.take_fault("write"):
             self._inode.write(data[: self._part(data)], position)
@@ -123,6 +124,9 @@ class SimulatedFile:
     def read(self, size: int, position: int) -> bytes:
         assert self._boot == self._disk.boot, "a file that was opened before a crash is used after it"
         return bytes(self._inode.seen[position : position + size])
+
+    def allocate(self, start: int, end: int) -> bool:
+        return False
 
     def sync(self) -> None:
         self._disk.step("sync")
@@ -157,6 +161,8 @@ class SimulatedDisk:
         self.steps = 0
         self.crash_at: int | None = None
         self.on_step = lambda: None
+        self.unwritable: set[int] = set()
+        """Streams whose files can be neither written nor made."""
         self._faults: set[str] = set()
         self._seen: dict[str, Inode] = {}
         self._kept: dict[str, Inode] = {}
@@ -201,6 +207,11 @@ class SimulatedDisk:
             raise CrashError(f"at {operation}, step {self.steps}")
         self.on_step()
 
+    def check_writable(self, name: str) -> None:
+        """Fail for the files of some streams."""
+        if any(f"/{id:016x}" in name for id in self.unwritable):
+            raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), name)
+
     def used(self) -> int:
         return sum(len(inode.seen) for inode in self._seen.values())
 
@@ -224,6 +235,7 @@ class SimulatedDisk:
         if inode is None:
             if not create:
                 raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name)
+            self.check_writable(name)
             self.step("create")
             inode = Inode()
             self._do(name, {name: inode})

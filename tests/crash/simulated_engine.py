@@ -4,11 +4,11 @@
 """
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from millstream.store.entries import StreamEntry
-from millstream.store.log.catalog import Catalog, ProducerRow, Row
+from millstream.store.log.catalog import Catalog, HeldRecord, ProducerRow, Row
 from millstream.store.log.engine import LogEngine
 from millstream.store.log.journal import LogJournal
 from millstream.store.log.stream_cache import StreamCache
@@ -36,12 +36,24 @@ class SimulatedCatalog(Catalog):
     def __init__(self, disk: SimulatedDisk) -> None:
         super().__init__(":memory:")
         self._disk = disk
+        self.unwritable: set[int] = set()
+        """Streams whose rows cannot be written."""
+
+    def _write(self, changed: list[Row], producers: list[ProducerRow]) -> None:
+        super()._write(changed, producers)
+        if any(row.stream_id in self.unwritable for row in changed):
+            raise OverflowError("a row is too big")
 
     def checkpoint(
-        self, changed: list[Row], producers: list[ProducerRow], gone: list[int], facts: dict[str, int]
+        self,
+        changed: list[Row],
+        producers: list[ProducerRow],
+        gone: list[int],
+        facts: dict[str, int],
+        held: Sequence[HeldRecord] = (),
     ) -> None:
         self._disk.step("before the catalog's commit")
-        super().checkpoint(changed, producers, gone, facts)
+        super().checkpoint(changed, producers, gone, facts, held)
         self._disk.step("after the catalog's commit")
 
     def close(self) -> None:
@@ -139,4 +151,5 @@ class Variant:
     log: type[Log] = Log
     committer: type[SimulatedCommitter] = SimulatedCommitter
     disk: type[SimulatedDisk] = SimulatedDisk
+    catalog: type[SimulatedCatalog] = SimulatedCatalog
     salted = True

@@ -13,7 +13,7 @@ from millstream.store.table import Table
 from .expectations import Expectations
 from .leftovers import check_part_files, check_room
 from .simulated_disk import CrashError
-from .simulated_engine import SimulatedCatalog, SimulatedCommitter, Variant
+from .simulated_engine import SimulatedCommitter, Variant
 from .simulated_world import World
 
 
@@ -26,7 +26,7 @@ class Machine:
         self.disk = world.disk
         self.variant = variant
         self.expected = expected
-        self.catalog = SimulatedCatalog(world.disk)
+        self.catalog = variant.catalog(world.disk)
         self.jobs: deque[tuple[Callable[[], None], Callable[[BaseException | None], None]]] = deque()
         self.in_job = False
         self.crashes = 0
@@ -81,6 +81,8 @@ class Machine:
         self.disk.capacity = None
         self.disk.crash_at = None
         self.disk._faults.clear()
+        self.disk.unwritable.clear()
+        self.catalog.unwritable.clear()
         while self.committer.queue or self.committer.reports or self.jobs:
             if self.committer.queue and not self.committer.parked:
                 self.committer.commit(1)
@@ -92,6 +94,8 @@ class Machine:
                 break
         self.disk.capacity = None  # the weather may have changed while jobs ran
         self.disk._faults.clear()
+        self.disk.unwritable.clear()
+        self.catalog.unwritable.clear()
         _drive(self.world.store.close())
         self.world.say("closed")
         self.world.check(self.disk.open_files == 0, f"{self.disk.open_files} files were left open")
@@ -154,6 +158,12 @@ class Machine:
             self.disk.fail_next("sync")
         elif kind < 0.8:
             self.disk.fail_next("write")
+        elif kind < 0.85:
+            self.disk.unwritable.clear()
+            self.catalog.unwritable.clear()
+        else:
+            kept = self.disk.unwritable if self.random.random() < 0.7 else self.catalog.unwritable
+            kept.add(self.random.randint(1, self.world.engine.streams.last_id + 1))
 
 
 def _drive(work: Coroutine[Any, Any, None]) -> None:

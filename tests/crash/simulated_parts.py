@@ -4,7 +4,7 @@ import random
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from millstream.protocol import streams
+from millstream.protocol import staging
 from millstream.protocol.parts import CommitRequest, StageRequest
 from millstream.store import schedule
 from millstream.store.log.files import staged
@@ -21,15 +21,15 @@ _IDS = ("a", "b", "c", "d", "e")
 @contextmanager
 def hurried_parts(dice: random.Random) -> Iterator[None]:
     """Let parts expire within a run, and be synced one by one or together."""
-    usual = streams.PART_LIFETIME_MS, schedule._PARTS_INTERVAL_MS, staged._SYNC_EACH, staged._COPY_BYTES
-    streams.PART_LIFETIME_MS = _LIFETIME_MS  # type: ignore[misc]
+    usual = staging.PART_LIFETIME_MS, schedule._PARTS_INTERVAL_MS, staged._SYNC_EACH, staged._COPY_BYTES
+    staging.PART_LIFETIME_MS = _LIFETIME_MS  # type: ignore[misc]
     schedule._PARTS_INTERVAL_MS = 2_000
     staged._SYNC_EACH = dice.choice((0, 2, 8))
     staged._COPY_BYTES = dice.choice((64, 1000, 2**20))
     try:
         yield
     finally:
-        streams.PART_LIFETIME_MS, schedule._PARTS_INTERVAL_MS, staged._SYNC_EACH, staged._COPY_BYTES = usual  # type: ignore[misc]
+        staging.PART_LIFETIME_MS, schedule._PARTS_INTERVAL_MS, staged._SYNC_EACH, staged._COPY_BYTES = usual  # type: ignore[misc]
 
 
 class PartClients:

@@ -9,13 +9,14 @@ from pathlib import Path
 import pytest
 
 from crash.folders import NOW_MS, Opened, opened
+from millstream.protocol.lifecycle import Delete
 from millstream.protocol.requests import ReadRequest
-from millstream.protocol.streams import Append, Backlogged, Delete
+from millstream.protocol.streams import Append, Backlogged
 from millstream.store.log import checkpoint
-from millstream.store.log.checkpoint import Checkpoint
 from millstream.store.log.disk import SyncError
 from millstream.store.log.files import content
 from millstream.store.log.guard import Guard
+from millstream.store.log.snapshots import Checkpoint, Written
 from millstream.store.log.wal.segments import DamagedError
 
 LIMIT = 2**20
@@ -76,10 +77,10 @@ def test_checkpoints_that_fail_stop_changes_before_memory_fills(
     fails = True
     real = Checkpoint.write
 
-    def write(self: Checkpoint, *arguments: object) -> None:
+    def write(self: Checkpoint, *arguments: object) -> Written:
         if fails:
             raise OSError(errno.EMFILE, "Too many open files")
-        real(self, *arguments)  # type: ignore[arg-type]
+        return real(self, *arguments)  # type: ignore[arg-type]
 
     monkeypatch.setattr(Checkpoint, "write", write)
     with opened(tmp_path, max_unsaved_bytes=LIMIT) as data:
@@ -133,7 +134,7 @@ def test_a_stream_that_cannot_be_saved_ends_no_server(
             tick(data, NOW_MS + number * 10_000)
         assert data.store.failure is None
         assert data.store.measures is not None
-        assert data.store.measures.checkpoint_failures == 3
+        assert data.store.measures.unsaved_streams == 1
         is_broken = False
         tick(data, NOW_MS + 40_000)
         assert not data.engine.streams.dirty

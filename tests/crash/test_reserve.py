@@ -1,24 +1,30 @@
 """A full disk can be freed from inside: deletions, expiry and retention have room of their own."""
 
 import errno
+import subprocess
+import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from crash.folders import NOW_MS, OCTETS, opened
 from crash.power import make_image, mounted, why_not
-from crash.processes import Client, port_of, serving
+from crash.processes import Client, kill, port_of, serving
 from crash.test_backlog import tick
 from millstream.protocol.expiry import Lifetime
+from millstream.protocol.lifecycle import Delete
 from millstream.protocol.parts import Drop
 from millstream.protocol.requests import AppendRequest
-from millstream.protocol.streams import Append, Delete, NoSpace, NotFound
+from millstream.protocol.streams import Append, NoSpace, NotFound
 from millstream.store.log.disk import RealDisk, RealFile
-from millstream.store.log.reserve import NAME
+from millstream.store.log.reserve import NAME, SLACK_BYTES
+from running import Server, announced
 
-RESERVE = 2**20
+RESERVE = 2**21
+LIMIT = 2**20
 
 
 class FullDisk:
@@ -45,7 +51,7 @@ def test_what_removes_something_is_accepted_on_a_full_disk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     disk = FullDisk(tmp_path, monkeypatch)
-    with opened(tmp_path, reserve_bytes=RESERVE) as data:
+    with opened(tmp_path, reserve_bytes=RESERVE, max_unsaved_bytes=LIMIT) as data:
         assert (tmp_path / NAME).stat().st_size == RESERVE
         for name in ("/a", "/b"):
             data.create(name, body=b"x" * 1000)
@@ -69,15 +75,17 @@ def test_what_removes_something_is_accepted_on_a_full_disk(
         assert isinstance(data.append("/a", b"more"), Append)
         assert (tmp_path / NAME).stat().st_size == RESERVE
         data.abandon()
-    with opened(tmp_path, reserve_bytes=RESERVE) as data:
+    with opened(tmp_path, reserve_bytes=RESERVE, max_unsaved_bytes=LIMIT) as data:
         assert data.state().keys() == {"/a"}
         assert data.state()["/a"][0] == b"x" * 1000 + b"more"  # type: ignore[index]
 
 
-def test_a_reserve_follows_its_setting(tmp_path: Path) -> None:
+def test_a_reserve_follows_its_setting_and_holds_a_checkpoint(tmp_path: Path) -> None:
     for size in (RESERVE, RESERVE // 2, RESERVE * 2):
-        with opened(tmp_path, reserve_bytes=size):
-            assert (tmp_path / NAME).stat().st_size == size
+        with opened(tmp_path, reserve_bytes=size, max_unsaved_bytes=60_000):
+            found = (tmp_path / NAME).stat()
+            assert found.st_size == max(size, 2 * 20_000 + SLACK_BYTES)
+            assert found.st_blocks * 512 >= found.st_size, "it is room, not a number"
     with opened(tmp_path, reserve_bytes=0):
         assert not (tmp_path / NAME).exists()
 
@@ -92,7 +100,7 @@ def test_a_reserve_that_is_used_up_comes_back(tmp_path: Path, monkeypatch: pytes
         real(file, pieces, position)
 
     monkeypatch.setattr(RealFile, "write", write)
-    with opened(tmp_path, reserve_bytes=RESERVE) as data:
+    with opened(tmp_path, reserve_bytes=RESERVE, max_unsaved_bytes=LIMIT) as data:
         data.create("/a", body=b"x")
         is_full = True
         assert data.append("/a", b"y") == NoSpace()
@@ -133,3 +141,57 @@ def test_a_full_file_system_is_freed_by_deletions(tmp_path: Path) -> None:
             assert client.request("GET", "/1")[0] == 404  # type: ignore[index]
             client.close()
     image.unlink()
+
+
+@contextmanager
+def small_disk(folder: Path, kind: str) -> Iterator[Path]:
+    """A file system of 24 MB, smaller than one segment of the log is elsewhere."""
+    if kind == "tmpfs":
+        folder.mkdir()
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", folder], check=True)
+        try:
+            yield folder
+        finally:
+            subprocess.run(["umount", "-l", folder], check=True)
+    else:
+        image = folder.with_suffix(".img")
+        make_image(image, kind, "24M")
+        with mounted(image, "loop") as mount:
+            yield mount
+
+
+@pytest.mark.skipif(why_not("ext4") is not None, reason=why_not("ext4") or "")
+@pytest.mark.parametrize("kind", ["tmpfs", "ext4"])
+def test_a_small_disk_can_be_freed_again_and_again(tmp_path: Path, kind: str) -> None:
+    body = b"x" * 200_000
+    command = [sys.executable, "-m", "millstream", "serve", "--host", "127.0.0.1", "--port", "0", "--data"]
+    kept: list[int] = []
+    with small_disk(tmp_path / "small", kind) as folder:
+        reserve = folder / "data" / NAME
+        number, first_reserve = 0, 0
+        for life in range(3):
+            server = Server([*command, str(folder / "data")], {})
+            try:
+                announced(server)
+                first_reserve = first_reserve or reserve.stat().st_size
+                client = Client(port_of(server))
+                for _ in range(2):
+                    while (status := client.request("PUT", f"/{number}", body)[0]) == 201:  # type: ignore[index]
+                        kept.append(number)
+                        number += 1
+                    assert status == 507
+                    gone, kept = kept[: len(kept) // 2], kept[len(kept) // 2 :]
+                    assert {client.request("DELETE", f"/{one}")[0] for one in gone} == {204}  # type: ignore[index]
+                    give_up_s = time.monotonic() + 30
+                    while client.request("PUT", f"/{number}", body)[0] == 507:  # type: ignore[index]
+                        assert time.monotonic() < give_up_s, server.output()
+                        time.sleep(0.2)
+                    kept.append(number)
+                    number += 1
+                    assert reserve.stat().st_size == first_reserve, "it is whole again"
+                assert all(client.read_all(f"/{one}") == (200, body, False) for one in kept), life
+                client.close()
+                if life:
+                    kill(server)
+            finally:
+                server.stop()

@@ -7,17 +7,24 @@ import msgspec
 import pytest
 
 from crash.simulated_disk import SimulatedDisk
-from crash.simulated_engine import SimulatedCommitter, Variant, WatchedEngine, WatchedJournal
+from crash.simulated_engine import (
+    SimulatedCatalog,
+    SimulatedCommitter,
+    Variant,
+    WatchedEngine,
+    WatchedJournal,
+)
 from crash.simulation import Simulation, first_violation
+from millstream.protocol.lifecycle import Create
 from millstream.protocol.parts import Commit
 from millstream.protocol.retention import Trim
-from millstream.protocol.streams import Append, Create
+from millstream.protocol.streams import Append
 from millstream.store.entries import StreamEntry
 from millstream.store.log.catalog import Catalog
-from millstream.store.log.checkpoint import Checkpoint, remove_files
 from millstream.store.log.disk import Disk
 from millstream.store.log.files.content import Extent
 from millstream.store.log.files.staged import part_name
+from millstream.store.log.snapshots import Checkpoint, Written, remove_files
 from millstream.store.log.stream_cache import StreamCache, content_of
 from millstream.store.log.wal import format
 from millstream.store.log.wal.commit import Durable, Outcome
@@ -158,9 +165,9 @@ class AnswersDeletesEarly(Variant):
 class EagerCheckpoint(Checkpoint):
     """Removes the files of former parts before the catalog has forgotten them."""
 
-    def write(self, disk: Disk, catalog: Catalog) -> None:
-        self.clean(disk)
-        super().write(disk, catalog)
+    def write(self, disk: Disk, catalog: Catalog) -> Written:
+        self.clean(disk, self.released_parts)
+        return super().write(disk, catalog)
 
 
 class EagerEngine(WatchedEngine):
@@ -175,14 +182,14 @@ class RemovesPartsTooEarly(Variant):
 class UnsyncedCheckpoint(Checkpoint):
     """Writes parts, and does not sync them."""
 
-    def write(self, disk: Disk, catalog: Catalog) -> None:
+    def write(self, disk: Disk, catalog: Catalog) -> Written:
         for part, data in [part for snapshot in self.snapshots for part in snapshot.parts]:
             file = disk.open(part_name(part), create=True)
             file.write([data], 0)
             file.close()
         snapshots = [msgspec.structs.replace(snapshot, parts=[]) for snapshot in self.snapshots]
-        rest = (self.removed, self.trimmed, self.released_parts)
-        Checkpoint(self.lsn, self.last_id, snapshots, *rest).write(disk, catalog)
+        rest = (self.removed, self.trimmed, self.released_parts, self.changed_bytes)
+        return Checkpoint(self.lsn, self.last_id, snapshots, *rest).write(disk, catalog)
 
 
 class UnsyncedEngine(WatchedEngine):
@@ -272,7 +279,7 @@ class HoardingEngine(WatchedEngine):
     """Frees no room."""
 
     def _take_snapshots(self) -> Checkpoint:
-        return msgspec.structs.replace(super()._take_snapshots(), trimmed=[])
+        return msgspec.structs.replace(super()._take_snapshots(), trimmed={})
 
 
 class KeepsFilesOfWhatIsGone(Variant):
@@ -288,6 +295,28 @@ class SloppyJournal(WatchedJournal):
 
 class MiscountsAppends(Variant):
     journal = SloppyJournal
+
+
+class CarelessCatalog(SimulatedCatalog):
+    """Forgets the records of streams that could not be saved."""
+
+    def checkpoint(self, *arguments: Any) -> None:
+        super().checkpoint(*arguments[:4])
+
+
+class ForgetsWhatItCannotSave(Variant):
+    catalog = CarelessCatalog
+
+
+class HoldingCatalog(SimulatedCatalog):
+    """Keeps those records when their stream is saved."""
+
+    def _release_held(self, saved: list[int]) -> None:
+        pass
+
+
+class ReplaysWhatIsSaved(Variant):
+    catalog = HoldingCatalog
 
 
 @pytest.mark.parametrize(
@@ -312,6 +341,8 @@ class MiscountsAppends(Variant):
         TrimsWhatForksNeed,
         KeepsFilesOfWhatIsGone,
         MiscountsAppends,
+        ForgetsWhatItCannotSave,
+        ReplaysWhatIsSaved,
     ],
 )
 def test_a_broken_engine_is_caught(variant: type[Variant]) -> None:

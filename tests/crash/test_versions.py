@@ -36,7 +36,7 @@ def older(tmp_path: Path) -> Path:
     with sqlite3.connect(tmp_path / "catalog.db") as catalog:
         catalog.execute("update streams set state = ?", (encode_stream(stream),))
         catalog.executescript(
-            "drop view facts; drop table producers;"
+            "drop view facts; drop table producers; drop table held;"
             "create table facts (name text primary key, value integer not null) without rowid;"
             "insert into facts select * from numbers; drop table numbers; pragma user_version = 0;"
         )
@@ -59,6 +59,22 @@ def test_a_folder_of_version_1_keeps_its_producers(older: Path) -> None:
         assert data.engine.catalog.producers(entry.stream.id).keys() == {b"p", b"q"}
         assert isinstance(data.append("/a", b"z", Stamp(b"p", 0, 3)), Duplicate)
         assert isinstance(data.append("/a", b"y", Stamp(b"q", 4, 0)), Duplicate)
+
+
+def test_a_folder_of_version_2_opens(tmp_path: Path) -> None:
+    with opened(tmp_path) as data:
+        data.create("/a", body=b"x")
+        data.append("/a", b"y", Stamp(b"p", 0, 0))
+    with sqlite3.connect(tmp_path / "catalog.db") as catalog:
+        catalog.executescript("drop table held; pragma user_version = 2;")
+    catalog.close()
+    assert verify(tmp_path).is_sound
+    with opened(tmp_path) as data:
+        assert isinstance(data.append("/a", b"y", Stamp(b"p", 0, 0)), Duplicate)
+        data.append("/a", b"z")
+        data.checkpoint()
+    with opened(tmp_path) as data:
+        assert data.state()["/a"][0] == b"xyz"  # type: ignore[index]
 
 
 def test_version_1_is_told_that_a_folder_is_newer(tmp_path: Path) -> None:

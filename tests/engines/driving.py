@@ -17,13 +17,14 @@ import msgspec
 from crash.folders import abandon
 from millstream.protocol import json_frames
 from millstream.protocol.expiry import FOREVER, Lifetime
+from millstream.protocol.lifecycle import Create
 from millstream.protocol.offsets import START
 from millstream.protocol.parts import CommitRequest, StageRequest
 from millstream.protocol.producers import Stamp
 from millstream.protocol.reads import Chunk
 from millstream.protocol.requests import AppendRequest, CreateRequest, ReadRequest
 from millstream.protocol.retention import KEEP_ALL, Retention
-from millstream.protocol.streams import Create, Stream
+from millstream.protocol.streams import Stream
 from millstream.store.base import (
     Appended,
     Committed,

@@ -6,7 +6,8 @@ from engines.driving import JSON, TEXT, Engine, created
 from millstream.protocol.content import Kind
 from millstream.protocol.errors import MalformedError
 from millstream.protocol.expiry import Lifetime
-from millstream.protocol.streams import Append, ConfigMismatch, Delete, Exists, NotFound
+from millstream.protocol.lifecycle import ConfigMismatch, Delete, Exists
+from millstream.protocol.streams import Append, NotFound
 
 
 def test_a_new_stream_is_as_it_was_asked_for(engine: Engine) -> None:

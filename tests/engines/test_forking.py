@@ -14,18 +14,9 @@ from millstream.protocol.forks import (
     SourceNotFound,
     SubOffsetOvershoot,
 )
+from millstream.protocol.lifecycle import ConfigMismatch, Create, Delete, Exists, NameInUse
 from millstream.protocol.producers import Gap, Stamp
-from millstream.protocol.streams import (
-    Append,
-    ConfigMismatch,
-    Create,
-    Delete,
-    Exists,
-    NameInUse,
-    NotFound,
-    SoftDeleted,
-    TypeMismatch,
-)
+from millstream.protocol.streams import Append, NotFound, SoftDeleted, TypeMismatch
 
 
 @pytest.fixture

@@ -6,9 +6,10 @@ import pytest
 
 from engines.driving import TEXT, Engine, created
 from millstream.protocol.expiry import Lifetime
+from millstream.protocol.lifecycle import NameInUse
 from millstream.protocol.offsets import NOW
 from millstream.protocol.producers import Stamp
-from millstream.protocol.streams import NameInUse, NotFound, SoftDeleted
+from millstream.protocol.streams import NotFound, SoftDeleted
 
 TTL = Lifetime(ttl_s=10)
 GONE = NotFound("/s")

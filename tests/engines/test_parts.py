@@ -7,6 +7,7 @@ import pytest
 
 from engines.driving import JSON, Engine
 from millstream.protocol.expiry import Lifetime
+from millstream.protocol.lifecycle import Delete
 from millstream.protocol.parts import (
     AlreadyStaged,
     Commit,
@@ -18,16 +19,8 @@ from millstream.protocol.parts import (
     TooManyParts,
 )
 from millstream.protocol.producers import Fenced, Stamp
-from millstream.protocol.streams import (
-    PART_LIFETIME_MS,
-    Closed,
-    Delete,
-    Duplicate,
-    NotFound,
-    SeqRegressed,
-    SoftDeleted,
-    TypeMismatch,
-)
+from millstream.protocol.staging import PART_LIFETIME_MS
+from millstream.protocol.streams import Closed, Duplicate, NotFound, SeqRegressed, SoftDeleted, TypeMismatch
 
 # What may happen between any two requests without a client noticing.
 BETWEEN: dict[str, Callable[[Engine], None]] = {

@@ -4,10 +4,11 @@ import pytest
 
 from engines.driving import JSON, Engine, created
 from millstream.protocol.forks import ForkBeforeStart
+from millstream.protocol.lifecycle import ConfigMismatch, Exists
 from millstream.protocol.offsets import NOW, START
 from millstream.protocol.reads import Chunk, OffsetGone
 from millstream.protocol.retention import KEEP_ALL, Retention
-from millstream.protocol.streams import Append, ConfigMismatch, Exists
+from millstream.protocol.streams import Append
 
 THOUSAND = Retention(bytes=1000)
 A_MINUTE = Retention(seconds=60)

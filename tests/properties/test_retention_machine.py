@@ -21,9 +21,9 @@ from hypothesis.stateful import (
 
 from engines.driving import ENGINES, Engine
 from millstream.protocol.forks import ForkBeforeStart
+from millstream.protocol.lifecycle import Create, Delete
 from millstream.protocol.reads import OffsetGone
 from millstream.protocol.retention import Retention
-from millstream.protocol.streams import Create, Delete
 from millstream.store.log.files import layout
 
 limits = st.builds(Retention, st.sampled_from([None, 50, 300, 2000]), st.sampled_from([None, 5, 30]))

@@ -17,9 +17,10 @@ from hypothesis.stateful import (
 
 from engines.driving import ENGINES, JSON, TEXT, Engine
 from millstream.protocol.expiry import FOREVER, Lifetime
+from millstream.protocol.lifecycle import Delete
 from millstream.protocol.producers import Stamp
 from millstream.protocol.reads import Chunk
-from millstream.protocol.streams import Delete, Stream
+from millstream.protocol.streams import Stream
 from properties.model import Model, ModelStream
 
 NAMES = ["/a", "/b", "/c", "/d"]

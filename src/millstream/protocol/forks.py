@@ -18,10 +18,11 @@ import msgspec
 from millstream.protocol import retention
 from millstream.protocol.boundaries import Appends, Messages
 from millstream.protocol.content import Kind, same_type
+from millstream.protocol.lifecycle import Create, complete_create
 from millstream.protocol.reads import between_messages
 from millstream.protocol.requests import CreateRequest
 from millstream.protocol.retention import Shared
-from millstream.protocol.streams import Create, Fork, Stream, TypeMismatch, complete_create
+from millstream.protocol.streams import Fork, Stream, TypeMismatch
 
 
 class SourceNotFound(msgspec.Struct, frozen=True):

@@ -25,11 +25,11 @@ from millstream.protocol.errors import MalformedError
 from millstream.protocol.producers import DEFAULT_LIMITS, Limits, Stamp, parse_stamp
 from millstream.protocol.queries import Query
 from millstream.protocol.requests import AppendRequest, Headers, parse_append
+from millstream.protocol.staging import Staged
 from millstream.protocol.streams import (
     Append,
     AppendPlan,
     Closed,
-    Staged,
     Stream,
     TypeMismatch,
     plan_append,

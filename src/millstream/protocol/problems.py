@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
-from millstream.protocol import caching, forks, headers, parts, reads, streams
+from millstream.protocol import caching, forks, headers, lifecycle, parts, reads, streams
 from millstream.protocol.errors import (
     MalformedError,
     OutsideMountError,
@@ -211,6 +211,11 @@ def _backlogged(_refusal: streams.Backlogged) -> Reply:
     return problem(503, "CHECKPOINTS_BEHIND", detail, _retry_after(1))
 
 
+def _not_saved(refusal: streams.NotSaved) -> Reply:
+    detail = f"The server cannot save {refusal.name}, and its log says why; nothing was changed."
+    return problem(503, "STREAM_NOT_SAVED", detail, _retry_after(5))
+
+
 def _stream_full(refusal: streams.StreamFull) -> Reply:
     return problem(413, "STREAM_FULL", f"A stream is at most {refusal.max_bytes} bytes here.")
 
@@ -288,17 +293,17 @@ def _staged_too_much(refusal: parts.StagedTooMuch) -> Reply:
 # -- Creating and forking (rules C1, F1, F2) -----------------------------------------------------
 
 
-def _config_mismatch(refusal: streams.ConfigMismatch) -> Reply:
+def _config_mismatch(refusal: lifecycle.ConfigMismatch) -> Reply:
     detail = f"A stream at {refusal.name} exists with another {refusal.what}."
     return problem(409, "CONFIG_MISMATCH", detail)
 
 
-def _name_in_use(refusal: streams.NameInUse) -> Reply:
+def _name_in_use(refusal: lifecycle.NameInUse) -> Reply:
     detail = f"The stream at {refusal.name} was deleted, but forks still need it."
     return problem(409, "NAME_IN_USE", detail)
 
 
-def _too_many_streams(refusal: streams.TooManyStreams) -> Reply:
+def _too_many_streams(refusal: lifecycle.TooManyStreams) -> Reply:
     detail = f"There are {refusal.limit} streams below {refusal.above} already."
     return problem(403, "TOO_MANY_STREAMS", detail)
 
@@ -354,6 +359,7 @@ REFUSALS: Final[dict[type, Callable[[Any], Reply]]] = {
     streams.NoSpace: _no_space,
     streams.StoreFailed: _store_failed,
     streams.Backlogged: _backlogged,
+    streams.NotSaved: _not_saved,
     streams.StreamFull: _stream_full,
     streams.Closed: _closed,
     streams.TypeMismatch: _type_mismatch,
@@ -366,9 +372,9 @@ REFUSALS: Final[dict[type, Callable[[Any], Reply]]] = {
     parts.PartConflict: _part_conflict,
     parts.TooManyParts: _too_many_parts,
     parts.StagedTooMuch: _staged_too_much,
-    streams.ConfigMismatch: _config_mismatch,
-    streams.NameInUse: _name_in_use,
-    streams.TooManyStreams: _too_many_streams,
+    lifecycle.ConfigMismatch: _config_mismatch,
+    lifecycle.NameInUse: _name_in_use,
+    lifecycle.TooManyStreams: _too_many_streams,
     forks.SourceNotFound: _source_not_found,
     forks.SourceDeleted: _source_deleted,
     forks.ForkBeyondTail: _fork_beyond_tail,

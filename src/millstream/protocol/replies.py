@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from millstream.protocol import caching, headers, json_frames, parts, problems, reads, streams
+from millstream.protocol import caching, headers, json_frames, lifecycle, parts, problems, reads, streams
 from millstream.protocol.content import JSON, Kind, is_active
 from millstream.protocol.http import Header, Reply
 from millstream.protocol.offsets import format_offset
@@ -77,7 +77,7 @@ def created(stream: streams.Stream, location: bytes) -> Reply:
     return Reply(201, [(b"location", location), *_description(stream)])
 
 
-def _exists(plan: streams.Exists) -> Reply:
+def _exists(plan: lifecycle.Exists) -> Reply:
     return Reply(200, _description(plan.stream))
 
 
@@ -189,8 +189,8 @@ _REPLIES: Final[dict[type, Callable[[Any], Reply]]] = problems.REFUSALS | {
     streams.Append: appended,
     streams.Duplicate: _duplicate,
     streams.AlreadyClosed: _already_closed,
-    streams.Exists: _exists,
-    streams.Delete: lambda _: _NO_CONTENT,
+    lifecycle.Exists: _exists,
+    lifecycle.Delete: lambda _: _NO_CONTENT,
     parts.Stage: lambda _: _NO_CONTENT,
     parts.AlreadyStaged: lambda _: _NO_CONTENT,
     parts.Drop: lambda _: _NO_CONTENT,

@@ -1,20 +1,17 @@
-"""Streams: the state of a stream, and what an append, a PUT or a DELETE does to it.
+"""Streams: the state of a stream, and what an append does to it.
 
 `Stream` is all that later decisions depend on. A plan looks at it and at a request and returns a value:
 a change to commit, or the reason for a refusal. `apply_append` is the only way in which an accepted
 append changes a stream; an engine that replays its log calls the same function. What else changes
-streams: `parts` (multipart appends), `forks`, `retention` (trims).
+streams: `lifecycle` (PUT and DELETE), `parts` (multipart appends), `forks`, `retention` (trims).
 
-PROTOCOL.md 4.1, 5.1 to 5.4; rules C1, C4 to C6, A1, A2, A4 to A9, F2, X4.
+PROTOCOL.md 5.2, 5.3; rules A1, A2, A4 to A9, X4.
 """
-
-from typing import Final
 
 import msgspec
 
-from millstream.protocol import json_frames, producers, retention
-from millstream.protocol.content import DEFAULT_TYPE, Kind, kind_of, same_type
-from millstream.protocol.errors import MalformedError
+from millstream.protocol import producers, retention
+from millstream.protocol.content import Kind, same_type
 from millstream.protocol.expiry import FOREVER, Lifetime
 from millstream.protocol.producers import (
     NO_FLOOR,
@@ -27,72 +24,11 @@ from millstream.protocol.producers import (
     Stamp,
     TooManyProducers,
 )
-from millstream.protocol.requests import AppendRequest, CreateRequest
+from millstream.protocol.requests import AppendRequest
 from millstream.protocol.retention import KEEP_ALL, Marks, Retention, Shared
-
-PART_LIFETIME_MS: Final = 24 * 3600 * 1000
-"""How long a staged part waits for its commit (rule X3)."""
-
+from millstream.protocol.staging import Staged
 
 # -- State ---------------------------------------------------------------------------------------
-
-
-class Part(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """A staged part: bytes that wait for their commit.
-
-    Its number is unique in the stream for ever, so an engine may name a file by it and remove the file
-    at any later time.
-    """
-
-    number: int
-    size: int
-    staged_ms: int
-
-    def expired(self, now_ms: int) -> bool:
-        """Tell whether the part has waited too long."""
-        return now_ms >= self.staged_ms + PART_LIFETIME_MS
-
-
-class Staged(msgspec.Struct):
-    """The parts of one stream by the ids that their writers chose, oldest first.
-
-    `count` is the next part's number, `size` the bytes of all parts together.
-    """
-
-    parts: dict[str, Part] = {}
-    count: int = 0
-    size: int = 0
-
-    def add(self, id: str, size: int, now_ms: int) -> Part:
-        """Add a part under an id that is free."""
-        part = self.parts[id] = Part(self.count, size, now_ms)
-        self.count += 1
-        self.size += size
-        return part
-
-    def take(self, id: str) -> Part:
-        """Remove a part and return it."""
-        part = self.parts.pop(id)
-        self.size -= part.size
-        return part
-
-    def clear(self) -> None:
-        """Remove all parts; their numbers stay used."""
-        self.parts.clear()
-        self.size = 0
-
-    def expired(self, now_ms: int) -> list[str]:
-        """Give the parts that have waited too long; oldest first, so a younger one ends the search."""
-        ids = []
-        for id, part in self.parts.items():
-            if not part.expired(now_ms):
-                break
-            ids.append(id)
-        return ids
-
-    def copy(self) -> "Staged":
-        """Copy the parts as they are now."""
-        return Staged(self.parts.copy(), self.count, self.size)
 
 
 class Fork(msgspec.Struct, frozen=True, gc=False):
@@ -191,7 +127,13 @@ class Backlogged(msgspec.Struct, frozen=True):
     """Checkpoints are behind: more waits in memory for them than may."""
 
 
-Unstored = NoSpace | StoreFailed | Backlogged
+class NotSaved(msgspec.Struct, frozen=True):
+    """This stream cannot be saved, and too much of it waits for that; others are not affected."""
+
+    name: str
+
+
+Unstored = NoSpace | StoreFailed | Backlogged | NotSaved
 
 
 # -- Appending and closing -----------------------------------------------------------------------
@@ -336,121 +278,3 @@ def _remember(stream: Stream, change: Append, stamp: Stamp, now_ms: int) -> None
     known[stamp.id] = ProducerState(stamp.epoch, stamp.seq, now_ms)
     for id in change.forgets:
         stream.producer_floor = max(stream.producer_floor, known.pop(id).epoch)
-
-
-# -- Creating ------------------------------------------------------------------------------------
-
-
-class Exists(msgspec.Struct, frozen=True):
-    """The stream exists with the configuration that was asked for."""
-
-    stream: Stream
-
-
-class ConfigMismatch(msgspec.Struct, frozen=True):
-    """The stream exists with another configuration."""
-
-    name: str
-    what: str
-
-
-class NameInUse(msgspec.Struct, frozen=True):
-    """The name belongs to a deleted stream that forks still need."""
-
-    name: str
-
-
-class TooManyStreams(msgspec.Struct, frozen=True):
-    """The path has as many streams below it as it may have."""
-
-    above: str
-    limit: int
-
-
-class Create(msgspec.Struct, frozen=True):
-    """A change to commit: a new stream and its first content."""
-
-    stream: Stream
-    data: bytes
-
-
-CreateRefusal = ConfigMismatch | NameInUse | TypeMismatch | StreamFull | TooManyStreams
-CreatePlan = Create | Exists | CreateRefusal
-
-
-def plan_existing(stream: Stream, request: CreateRequest) -> Exists | ConfigMismatch | NameInUse:
-    """Decide a PUT on a name that is taken: it succeeds with the same configuration (rule C1)."""
-    if stream.soft_deleted:
-        return NameInUse(stream.name)
-    fork = stream.fork
-    if request.forked_from != (fork.source_name if fork is not None else None):
-        return ConfigMismatch(stream.name, "fork source")
-    if fork is not None:
-        # Without an offset the fork began at the source's tail of that time, so none matches any.
-        if request.fork_offset is not None and request.fork_offset != fork.offset:
-            return ConfigMismatch(stream.name, "fork offset")
-        if request.fork_sub_offset != fork.sub_offset:
-            return ConfigMismatch(stream.name, "fork sub-offset")
-    wanted_type = request.content_type or (stream.content_type if fork is not None else DEFAULT_TYPE)
-    if not same_type(wanted_type, stream.content_type):
-        return ConfigMismatch(stream.name, "content type")
-    if not request.lifetime.same(stream.requested_lifetime):
-        return ConfigMismatch(stream.name, "TTL or expiry")
-    if request.retention != stream.requested_retention:
-        return ConfigMismatch(stream.name, "retention")
-    if request.closed != stream.closed:
-        return ConfigMismatch(stream.name, "closed flag")
-    return Exists(stream)
-
-
-def plan_create(
-    id: int, name: str, request: CreateRequest, now_ms: int, usual: Retention = KEEP_ALL
-) -> Create:
-    """Decide a PUT on a free name; `usual` is the retention of streams that set none."""
-    stream = Stream(
-        id=id,
-        name=name,
-        content_type=request.content_type or DEFAULT_TYPE,
-        kind=kind_of(request.content_type or DEFAULT_TYPE),
-        created_ms=now_ms,
-        lifetime=request.lifetime,
-        retention=request.retention.or_else(usual),
-    )
-    return complete_create(stream, request, now_ms)
-
-
-def complete_create(stream: Stream, request: CreateRequest, now_ms: int) -> Create:
-    """Complete a new stream with its first content and its lifetime (rules C3, C4)."""
-    data = _first_content(request) if stream.kind is Kind.JSON and request.body else request.body
-    stream.tail += len(data)
-    stream.closed = request.closed
-    stream.deadline_ms = stream.lifetime.deadline_ms(now_ms)
-    stream.requested_lifetime = request.lifetime
-    stream.requested_retention = request.retention
-    if data:
-        stream.marks = retention.marked(stream.marks, stream.retention, stream.tail, now_ms)
-    return Create(stream, data)
-
-
-def _first_content(request: CreateRequest) -> bytes:
-    messages = request.messages if request.messages is not None else json_frames.frame(request.body)
-    if isinstance(messages, MalformedError):
-        raise messages
-    return messages
-
-
-# -- Deleting ------------------------------------------------------------------------------------
-
-
-class Delete(msgspec.Struct, frozen=True):
-    """A change to commit: the stream is deleted; a soft deletion keeps its bytes for its forks."""
-
-    stream: Stream
-    soft: bool
-
-
-def plan_delete(stream: Stream) -> Delete | SoftDeleted:
-    """Decide a DELETE, or the end of a stream that has expired (rule F2)."""
-    if stream.soft_deleted:
-        return SoftDeleted(stream.name)
-    return Delete(stream, soft=stream.fork_count > 0)

@@ -59,8 +59,8 @@ class Settings:
     data: str = _setting("data", "Data folder of the log store; created if it does not exist.")
     disk_reserve_bytes: int = _setting(
         4 * 2**20,
-        "Space of the data folder's disk that is kept for deletions, expiry and retention, so that a full "
-        "disk can be freed; 0 keeps none.",
+        "Minimum space of the data folder's disk that is kept for deletions, expiry and retention, so that a "
+        "full disk can be freed; the server keeps as much as a checkpoint needs, up to 65 MiB; 0 keeps none.",
         minimum=0,
         maximum=2**40,
     )

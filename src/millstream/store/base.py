@@ -26,19 +26,12 @@ import msgspec
 
 from millstream.protocol.errors import MalformedError
 from millstream.protocol.forks import ForkRefusal
+from millstream.protocol.lifecycle import CreatePlan, Delete
 from millstream.protocol.parts import CommitPlan, CommitRequest, Drop, StagePlan, StageRequest
 from millstream.protocol.reads import Chunk, OffsetGone, OffsetUnaligned, ReadFailed
 from millstream.protocol.requests import AppendRequest, CreateRequest, ReadRequest
 from millstream.protocol.retention import KEEP_ALL, Retention
-from millstream.protocol.streams import (
-    AppendPlan,
-    CreatePlan,
-    Delete,
-    NotFound,
-    SoftDeleted,
-    Stream,
-    Unstored,
-)
+from millstream.protocol.streams import AppendPlan, NotFound, SoftDeleted, Stream, Unstored
 from millstream.store.measures import Measures, Sizes
 from millstream.store.pending import Eventually
 

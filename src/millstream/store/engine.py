@@ -10,7 +10,7 @@ None of them decides anything: decisions are made by the table, with the functio
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Protocol, TypeVar
 
-from millstream.protocol import parts, retention, streams
+from millstream.protocol import lifecycle, parts, retention, streams
 from millstream.protocol.streams import Stream, Unstored
 from millstream.store.base import (
     Appended,
@@ -87,7 +87,7 @@ class Journal(Backlog, Protocol):
         """Why not even a change that removes something is accepted, if none is."""
         ...
 
-    def create(self, entry: StreamEntry, plan: streams.Create) -> Eventually[Created]:
+    def create(self, entry: StreamEntry, plan: lifecycle.Create) -> Eventually[Created]:
         """Record a creation, and add the stream."""
         ...
 

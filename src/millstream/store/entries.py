@@ -16,9 +16,9 @@ from typing import Protocol
 
 import msgspec
 
-from millstream.protocol import lineage, parts, streams
+from millstream.protocol import forks, lifecycle, lineage, parts, streams
 from millstream.protocol.boundaries import Index
-from millstream.protocol.streams import Stream
+from millstream.protocol.streams import NotSaved, Stream
 from millstream.store.pieces import Piece
 
 _NOT_DURABLE = -1
@@ -55,6 +55,7 @@ class StreamEntry:
         "content",
         "indexes",
         "logged_deadline_ms",
+        "refusal",
         "source",
         "staged",
         "start",
@@ -74,6 +75,8 @@ class StreamEntry:
         self.start = stream.start
         self.staged: dict[int, Piece] = {}
         self.logged_deadline_ms = stream.deadline_ms or 0
+        self.refusal: NotSaved | None = None
+        """Why no change of this stream is accepted, if none is."""
         self.used = True
         self.watched_ms = NOT_WATCHED
 
@@ -174,6 +177,18 @@ class StreamEntry:
 class Ending(msgspec.Struct, frozen=True):
     """What one deletion changes: the entries that are removed, and the source that stays with a fork less."""
 
-    plan: streams.Delete
+    plan: lifecycle.Delete
     removed: list[StreamEntry]
     remaining_source: StreamEntry | None
+
+
+def release_sources(entry: StreamEntry) -> tuple[list[StreamEntry], StreamEntry | None]:
+    """Give what a deletion removes, the entry and each ancestor kept only for it, and the one that stays."""
+    removed = [entry]
+    while (source := removed[-1].source) is not None:
+        source.stream.fork_count -= 1
+        forks.unshare(source.stream)
+        if not forks.releases_source(source.stream):
+            return removed, source
+        removed.append(source)
+    return removed, None

@@ -46,6 +46,7 @@ class Measures:
         "recovery_s",
         "sync_records",
         "sync_s",
+        "unsaved_streams",
         "writing_since_s",
     )
 
@@ -60,6 +61,8 @@ class Measures:
         """How many checkpoints failed and were tried again."""
         self.postponed_since_s = 0.0
         """Since when a checkpoint is due that something else keeps from beginning; 0 when there is none."""
+        self.unsaved_streams = 0
+        """How many streams the last checkpoint could not save, though it saved others."""
         self.recovery_s = 0.0
         """How long it took to recover at the start."""
         self.writing_since_s = 0.0

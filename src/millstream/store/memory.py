@@ -5,7 +5,7 @@ import secrets
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
-from millstream.protocol import parts, retention, streams
+from millstream.protocol import lifecycle, parts, retention, streams
 from millstream.protocol.streams import Stream
 from millstream.store.base import Listener, ignore
 from millstream.store.entries import Ending, StreamEntry
@@ -82,7 +82,7 @@ class MemoryJournal:
         self._streams = streams
         self.listener: Listener = ignore
 
-    def create(self, entry: StreamEntry, plan: streams.Create) -> streams.Create:
+    def create(self, entry: StreamEntry, plan: lifecycle.Create) -> lifecycle.Create:
         """Add and publish a stream."""
         self._streams.add(entry)
         entry.publish()
@@ -96,7 +96,7 @@ class MemoryJournal:
         self.listener(stream.name)
         return plan
 
-    def end(self, entry: StreamEntry, ending: Ending) -> streams.Delete:
+    def end(self, entry: StreamEntry, ending: Ending) -> lifecycle.Delete:
         """Remove what is gone."""
         for removed in ending.removed:
             self._streams.remove(removed)

@@ -14,8 +14,9 @@ forks counts.
 from collections import Counter
 from collections.abc import Callable, Iterator
 
+from millstream.protocol.lifecycle import Create, TooManyStreams
 from millstream.protocol.producers import DEFAULT_LIMITS, Limits
-from millstream.protocol.streams import Create, StreamFull, TooManyStreams, refuse_growth
+from millstream.protocol.streams import StreamFull, refuse_growth
 
 
 class QuotaError(ValueError):

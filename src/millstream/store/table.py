@@ -16,17 +16,15 @@ store in memory and one on a disk.
 """
 
 import copy
-import time
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from millstream.protocol import forks, parts, reads, retention, streams
+from millstream.protocol import forks, lifecycle, parts, reads, retention, streams
 from millstream.protocol.boundaries import ScanUnfinishedError
-from millstream.protocol.globs import glob_matches
 from millstream.protocol.parts import CommitRequest, StageRequest
 from millstream.protocol.requests import AppendRequest, CreateRequest, ReadRequest
-from millstream.protocol.streams import NotFound, SoftDeleted, Stream, Unstored
+from millstream.protocol.streams import NotFound, SoftDeleted, Unstored
 from millstream.store.base import (
     Appended,
     Backlog,
@@ -44,15 +42,13 @@ from millstream.store.base import (
     Store,
 )
 from millstream.store.engine import Engine
-from millstream.store.entries import Ending, StreamEntry
+from millstream.store.entries import Ending, StreamEntry, release_sources
+from millstream.store.listing import list_page
 from millstream.store.measures import Measures, Sizes
 from millstream.store.pending import Eventually, Pending
 from millstream.store.quotas import Quotas
 from millstream.store.schedule import Schedule
 from millstream.store.slices import Slices
-
-_LISTING_STEPS = 10_000  # names looked at for one page, so that a glob that matches little stays quick
-_LISTING_S = 0.01  # time for one page, whatever is looked at; a caller continues with the next one
 
 
 class Table(Store):
@@ -60,9 +56,9 @@ class Table(Store):
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
+        self._journal = engine.journal
         self.quotas = Quotas()
         self._slices = Slices()
-        self._journal = engine.journal
         self._adopt_streams()
         engine.on_recovered = self._adopt_streams
 
@@ -91,7 +87,7 @@ class Table(Store):
         if self._journal.refusal is not None:
             return self._journal.refusal
         plan = self._plan_create(name, request, now_ms)
-        if not isinstance(plan, streams.Create):
+        if not isinstance(plan, lifecycle.Create):
             return self._journal.confirm(plan)
         fork = plan.stream.fork
         source = self._by_name[fork.source_name] if fork is not None else None
@@ -253,20 +249,7 @@ class Table(Store):
 
     def listing(self, prefix: str, glob: str | None, after: str, limit: int, now_ms: int) -> Page:
         """List streams in the order of their names, beginning after a name."""
-        found: list[Stream] = []
-        end_s = time.thread_time() + _LISTING_S  # its own time: a busy machine has no shorter pages
-        for steps, name in enumerate(self._streams.walk(prefix, after)):
-            if len(found) == limit or steps == _LISTING_STEPS or (steps and time.thread_time() > end_s):
-                return Page(found, after)
-            after = name
-            if glob and not glob_matches(glob, name):
-                continue
-            entry = self._streams.find(name)
-            if entry is None or not entry.is_visible:
-                continue
-            if not entry.stream.soft_deleted and not entry.stream.expired(now_ms):
-                found.append(entry.as_visible())
-        return Page(found, None)
+        return list_page(self._streams, prefix, glob, after, limit, now_ms)
 
     def count_streams(self) -> int:
         """Count all streams, also those that are deleted and kept for their forks."""
@@ -313,7 +296,9 @@ class Table(Store):
         if self._journal.refusal is not None:
             return self._journal.refusal
         found = self._find(name, now_ms)
-        return found if isinstance(found, StreamEntry) else self._journal.confirm(found)
+        if not isinstance(found, StreamEntry):
+            return self._journal.confirm(found)
+        return found if found.refusal is None else found.refusal
 
     def _find_for_removal(self, name: str, now_ms: int) -> StreamEntry | Missing | Unstored | Pending[Any]:
         """Find a stream to remove something of it, which is accepted for longer than other changes."""
@@ -341,21 +326,23 @@ class Table(Store):
 
     def _plan_create(
         self, name: str, request: CreateRequest, now_ms: int
-    ) -> streams.CreatePlan | forks.ForkRefusal:
+    ) -> lifecycle.CreatePlan | forks.ForkRefusal:
         if not isinstance(self._find(name, now_ms), NotFound):
             existing = self._by_name[name].stream
-            decision = streams.plan_existing(existing, request)
-            return streams.Exists(copy.copy(existing)) if isinstance(decision, streams.Exists) else decision
+            decision = lifecycle.plan_existing(existing, request)
+            return (
+                lifecycle.Exists(copy.copy(existing)) if isinstance(decision, lifecycle.Exists) else decision
+            )
         if request.forked_from is None:
             id = self._streams.next_id()
-            plan = streams.plan_create(id, name, request, now_ms, self.usual_retention)
+            plan = lifecycle.plan_create(id, name, request, now_ms, self.usual_retention)
             return self.quotas.refuse(plan) or plan
         fork = self._plan_fork(name, request, request.forked_from, now_ms)
-        return (self.quotas.refuse(fork) or fork) if isinstance(fork, streams.Create) else fork
+        return (self.quotas.refuse(fork) or fork) if isinstance(fork, lifecycle.Create) else fork
 
     def _plan_fork(
         self, name: str, request: CreateRequest, source_name: str, now_ms: int
-    ) -> streams.Create | streams.TypeMismatch | forks.ForkRefusal:
+    ) -> lifecycle.Create | streams.TypeMismatch | forks.ForkRefusal:
         if isinstance(self._find(source_name, now_ms), NotFound):
             return forks.SourceNotFound(source_name)
         entry = self._by_name[source_name]
@@ -383,14 +370,14 @@ class Table(Store):
         # An expired stream that is met while changes are refused ends later; readers see no difference.
         if self._journal.removal_refusal is not None:
             return self._journal.removal_refusal
-        plan = streams.plan_delete(entry.stream)
-        if not isinstance(plan, streams.Delete):
+        plan = lifecycle.plan_delete(entry.stream)
+        if not isinstance(plan, lifecycle.Delete):
             return self._journal.confirm(plan)
         self._drop_all_parts(entry)
         if plan.soft:
             entry.stream.soft_deleted = True
             return self._journal.end(entry, Ending(plan, [], None))
-        removed, source = _release_sources(entry)
+        removed, source = release_sources(entry)
         for gone in removed:
             self.quotas.remove(gone.stream.name)
         self._stream_count -= len(removed)
@@ -466,15 +453,3 @@ class Table(Store):
     def measure_sizes(self) -> Sizes | None:
         """Measure how much room the data takes."""
         return self.engine.measure_sizes()
-
-
-def _release_sources(entry: StreamEntry) -> tuple[list[StreamEntry], StreamEntry | None]:
-    """Give what a deletion removes, the entry and each ancestor kept only for it, and the one that stays."""
-    removed = [entry]
-    while (source := removed[-1].source) is not None:
-        source.stream.fork_count -= 1
-        forks.unshare(source.stream)
-        if not forks.releases_source(source.stream):
-            return removed, source
-        removed.append(source)
-    return removed, None

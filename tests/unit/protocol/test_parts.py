@@ -11,7 +11,8 @@ from millstream.protocol.parts import CommitRequest, StageRequest
 from millstream.protocol.producers import Gap, ProducerState, Stamp
 from millstream.protocol.queries import Query
 from millstream.protocol.requests import AppendRequest
-from millstream.protocol.streams import PART_LIFETIME_MS, Closed, Duplicate, Part, Staged, Stream
+from millstream.protocol.staging import PART_LIFETIME_MS, Part, Staged
+from millstream.protocol.streams import Closed, Duplicate, Stream
 
 TEXT = b"text/plain"
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from millstream.protocol import forks, problems, streams
+from millstream.protocol import forks, lifecycle, problems, streams
 from millstream.protocol.content import Kind
 from millstream.protocol.errors import (
     MalformedError,
@@ -30,6 +30,7 @@ PROBLEMS = [
     (streams.NoSpace(), 507, "NO_SPACE", [(b"retry-after", b"5")]),
     (streams.StoreFailed(), 503, "STORE_FAILED", [(b"retry-after", b"5")]),
     (streams.Backlogged(), 503, "CHECKPOINTS_BEHIND", [(b"retry-after", b"1")]),
+    (streams.NotSaved("/a"), 503, "STREAM_NOT_SAVED", [(b"retry-after", b"5")]),
     (streams.Closed(10), 409, "STREAM_CLOSED", [NEXT, CLOSED]),
     (streams.TypeMismatch(b"a/b", b"c/d"), 409, "CONTENT_TYPE_MISMATCH", []),
     (streams.SeqRegressed(b"b", b"a"), 409, "SEQUENCE_REGRESSION", []),
@@ -37,8 +38,8 @@ PROBLEMS = [
     (Gap(6, 8), 409, "SEQUENCE_GAP", [(b"producer-expected-seq", b"6"), (b"producer-received-seq", b"8")]),
     (BadStart(4), 400, "EPOCH_START", []),
     (TooManyProducers(10), 403, "TOO_MANY_PRODUCERS", []),
-    (streams.ConfigMismatch("/s", "TTL"), 409, "CONFIG_MISMATCH", []),
-    (streams.NameInUse("/s"), 409, "NAME_IN_USE", []),
+    (lifecycle.ConfigMismatch("/s", "TTL"), 409, "CONFIG_MISMATCH", []),
+    (lifecycle.NameInUse("/s"), 409, "NAME_IN_USE", []),
     (forks.SourceNotFound("/s"), 404, "FORK_SOURCE_NOT_FOUND", []),
     (forks.SourceDeleted("/s"), 409, "FORK_SOURCE_DELETED", []),
     (forks.ForkBeyondTail(10), 400, "FORK_OFFSET_BEYOND_TAIL", []),

@@ -4,7 +4,7 @@ import typing
 
 import pytest
 
-from millstream.protocol import caching, forks, parts, reads, replies, streams
+from millstream.protocol import caching, forks, lifecycle, parts, reads, replies, streams
 from millstream.protocol.caching import entity_tag
 from millstream.protocol.content import Kind
 from millstream.protocol.expiry import FOREVER, Lifetime
@@ -57,8 +57,8 @@ STAMP = Stamp(b"p", 3, 5)
         (Duplicate(10, False, 3, 5), 204, [NEXT, *PRODUCER]),
         (Duplicate(10, True, 3, 5), 204, [NEXT, CLOSED, *PRODUCER]),
         (streams.AlreadyClosed(10), 204, [NEXT, CLOSED]),
-        (streams.Exists(stream()), 200, [(b"content-type", b"Text/Plain"), NEXT]),
-        (streams.Exists(stream(closed=True)), 200, [(b"content-type", b"Text/Plain"), NEXT, CLOSED]),
+        (lifecycle.Exists(stream()), 200, [(b"content-type", b"Text/Plain"), NEXT]),
+        (lifecycle.Exists(stream(closed=True)), 200, [(b"content-type", b"Text/Plain"), NEXT, CLOSED]),
     ],
 )
 def test_a_success_says_where_the_stream_is_now(decision: object, status: int, headers: list[Header]) -> None:
@@ -66,14 +66,14 @@ def test_a_success_says_where_the_stream_is_now(decision: object, status: int, h
     assert reply_to(decision) == Reply(status, headers)
 
 
-ANSWERED_WITH_MORE = {streams.Create, reads.Chunk, Stream}
+ANSWERED_WITH_MORE = {lifecycle.Create, reads.Chunk, Stream}
 
 
 @pytest.mark.parametrize(
     "decisions",
     [
         streams.AppendPlan,
-        streams.CreatePlan,
+        lifecycle.CreatePlan,
         forks.ForkRefusal,
         parts.StagePlan,
         parts.CommitPlan,

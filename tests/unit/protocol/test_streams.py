@@ -7,22 +7,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millstream.protocol import streams
+from millstream.protocol import lifecycle, streams
 from millstream.protocol.content import kind_of
 from millstream.protocol.errors import MalformedError
 from millstream.protocol.expiry import FOREVER, Lifetime
+from millstream.protocol.lifecycle import ConfigMismatch, Delete, Exists, NameInUse
 from millstream.protocol.producers import BadStart, Fenced, Gap, ProducerState, Stamp
 from millstream.protocol.requests import AppendRequest, CreateRequest
 from millstream.protocol.streams import (
     AlreadyClosed,
     Append,
     Closed,
-    ConfigMismatch,
-    Delete,
     Duplicate,
-    Exists,
     Fork,
-    NameInUse,
     SeqRegressed,
     SoftDeleted,
     Stream,
@@ -266,12 +263,12 @@ def test_a_put_on_a_taken_name_wants_the_same_configuration(
     """C1."""
     taken = stream(**state)
     expected = Exists(taken) if what is None else ConfigMismatch("/s", what)
-    assert streams.plan_existing(taken, request_) == expected
+    assert lifecycle.plan_existing(taken, request_) == expected
 
 
 def test_the_name_of_a_soft_deleted_stream_stays_taken() -> None:
     """F2."""
-    assert streams.plan_existing(stream(soft_deleted=True), put(content_type=TEXT)) == NameInUse("/s")
+    assert lifecycle.plan_existing(stream(soft_deleted=True), put(content_type=TEXT)) == NameInUse("/s")
 
 
 @pytest.mark.parametrize(
@@ -289,7 +286,7 @@ def test_a_new_stream_begins_with_the_requests_body(
     request_: CreateRequest, content_type: bytes, data: bytes, closed: bool
 ) -> None:
     """C4, C6."""
-    plan = streams.plan_create(5, "/new", msgspec.structs.replace(request_, closed=closed), now_ms=99)
+    plan = lifecycle.plan_create(5, "/new", msgspec.structs.replace(request_, closed=closed), now_ms=99)
     created = plan.stream
     assert plan.data == data
     assert (created.id, created.name, created.created_ms) == (5, "/new", 99)
@@ -305,7 +302,7 @@ def test_a_new_stream_begins_with_the_requests_body(
 def test_a_body_that_is_not_json_creates_nothing() -> None:
     """A3, C4."""
     with pytest.raises(MalformedError):
-        streams.plan_create(1, "/new", put(content_type=b"application/json", body=b"{"), now_ms=0)
+        lifecycle.plan_create(1, "/new", put(content_type=b"application/json", body=b"{"), now_ms=0)
 
 
 @pytest.mark.parametrize(
@@ -313,7 +310,7 @@ def test_a_body_that_is_not_json_creates_nothing() -> None:
 )
 def test_a_new_stream_knows_its_deadline(lifetime: Lifetime, deadline_ms: int | None) -> None:
     """C3, F4."""
-    assert streams.plan_create(1, "/n", put(lifetime=lifetime), 1_000).stream.deadline_ms == deadline_ms
+    assert lifecycle.plan_create(1, "/n", put(lifetime=lifetime), 1_000).stream.deadline_ms == deadline_ms
 
 
 # -- Deleting ------------------------------------------------------------------------------------
@@ -326,9 +323,9 @@ def test_a_new_stream_knows_its_deadline(lifetime: Lifetime, deadline_ms: int | 
 def test_a_stream_with_forks_is_deleted_softly(state: dict[str, Any], plan: bool) -> None:
     """F2."""
     doomed = stream(**state)
-    assert streams.plan_delete(doomed) == Delete(doomed, soft=plan)
+    assert lifecycle.plan_delete(doomed) == Delete(doomed, soft=plan)
 
 
 def test_a_stream_is_deleted_once() -> None:
     """F2."""
-    assert streams.plan_delete(stream(soft_deleted=True, fork_count=1)) == SoftDeleted("/s")
+    assert lifecycle.plan_delete(stream(soft_deleted=True, fork_count=1)) == SoftDeleted("/s")

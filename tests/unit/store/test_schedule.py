@@ -1,9 +1,9 @@
 """The schedule: a stream is looked at when it is due, once, however often it was renewed or replaced."""
 
 from millstream.protocol.expiry import Lifetime
+from millstream.protocol.lifecycle import Create, plan_create
 from millstream.protocol.requests import CreateRequest
 from millstream.protocol.retention import KEEP_ALL, Retention
-from millstream.protocol.streams import Create, plan_create
 from millstream.store.entries import StreamEntry
 from millstream.store.pieces import TrimmedPieces
 from millstream.store.schedule import Schedule

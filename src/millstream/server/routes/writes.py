@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from millstream.protocol import parts, problems, replies, streams
+from millstream.protocol import lifecycle, parts, problems, replies, streams
 from millstream.protocol.errors import RequestError
 from millstream.protocol.http import Reply
 from millstream.protocol.names import below_mount, check_length
@@ -163,7 +163,7 @@ class WriteRoutes:
             create = msgspec.structs.replace(create, forked_from=source)
 
         def reply(decision: Created) -> Reply:
-            if isinstance(decision, streams.Create):
+            if isinstance(decision, lifecycle.Create):
                 return replies.created(decision.stream, self._location(request))
             return reply_to(decision)
 

@@ -93,6 +93,11 @@ class EngineMetrics:
                 "Bytes of changes that wait in memory for a checkpoint.",
                 self._store.unsaved_bytes,
             ),
+            (
+                "millstream_unsaved_streams",
+                "Streams that the last checkpoint could not save, though it saved others.",
+                measures.unsaved_streams,
+            ),
             ("millstream_recovery_seconds", "Duration of the recovery at startup.", measures.recovery_s),
             (
                 "millstream_log_bytes",

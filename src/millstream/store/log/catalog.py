@@ -5,13 +5,16 @@ always a complete state of the past, and the log has the rest.
 
 Producers have rows of their own, so that a stream with many of them costs no more than those that have
 changed. Version 1 kept them in the stream's state; a stream of that version gets its rows when it is
-written next. It also had its numbers in `facts`. This version has a view of that name, which no program
-can read: version 1 does not look at the version, and would accept again what it no longer finds.
+written next. It also had its numbers in `facts`. Since version 2 there is a view of that name, which no
+program can read: version 1 does not look at the version, and would accept again what it no longer finds.
+
+Version 3 has `held`: the records of streams that could not be saved (`held.py`). A program that does not
+know of them would lose them.
 """
 
 import contextlib
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import itemgetter
 from pathlib import Path
 from urllib.parse import quote
@@ -22,7 +25,8 @@ from millstream.protocol.producers import ProducerState
 from millstream.protocol.streams import Stream
 from millstream.store.base import StoreError
 
-VERSION = 2
+VERSION = 3
+_WITH_PRODUCERS = 2
 
 _SCHEMA = """
 create table if not exists streams (
@@ -44,16 +48,18 @@ create table if not exists producers (
     primary key (stream_id, id)
 ) without rowid;
 create table if not exists numbers (name text primary key, value integer not null) without rowid;
+create table if not exists held (
+    stream_id integer not null,
+    lsn integer not null,
+    record blob not null,
+    primary key (stream_id, lsn)
+);
 """
-_UPGRADE = f"""
-begin immediate;
-{_SCHEMA}
+_UPGRADE_1 = """
 create table if not exists facts (name text primary key, value integer not null) without rowid;
 insert into numbers select name, value from facts;
 drop table facts;
 create view facts as select name, value from "this folder was written by a newer version of millstream";
-pragma user_version = {VERSION};
-commit;
 """
 _ROW = "select id, name, deadline_ms, flushed, appends, state from streams"
 
@@ -84,6 +90,15 @@ class ProducerRow(msgspec.Struct, frozen=True, gc=False):
     state: ProducerState | None
 
 
+class HeldRecord(msgspec.Struct, frozen=True, gc=False):
+    """A record of the log about a stream that could not be saved."""
+
+    stream_id: int
+    """The stream that is held back; the record may be about a fork of it."""
+    lsn: int
+    record: bytes
+
+
 class Due(msgspec.Struct, frozen=True):
     """A stream that was due; also the place to continue from."""
 
@@ -104,8 +119,10 @@ class Catalog:
             self._version = _version(self._reader, path)
             return
         self._writer = _connect(path)
-        if _version(self._writer, path) < VERSION:
-            self._writer.executescript(_UPGRADE)
+        if (version := _version(self._writer, path)) < VERSION:
+            former = _UPGRADE_1 if version < _WITH_PRODUCERS else ""
+            end = f"pragma user_version = {VERSION}; commit;"
+            self._writer.executescript(f"begin immediate; {_SCHEMA} {former} {end}")
         self._version = VERSION
         # A commit whose sync failed, or was cut short by the end of its process, can be read from the page
         # cache though it is not on the disk. This writes all of them again, to another place, and syncs.
@@ -159,30 +176,76 @@ class Catalog:
 
     def fact(self, name: str) -> int:
         """Give a stored number; 0 when there is none."""
-        table = "numbers" if self._version >= VERSION else "facts"
+        table = "numbers" if self._version >= _WITH_PRODUCERS else "facts"
         row = self._reader.execute(f"select value from {table} where name = ?", (name,)).fetchone()
+        return row[0] if row is not None else 0
+
+    def written_fact(self, name: str) -> int:
+        """Give a stored number to the thread that writes checkpoints."""
+        row = self._writer.execute("select value from numbers where name = ?", (name,)).fetchone()
         return row[0] if row is not None else 0
 
     def producers(self, stream_id: int) -> dict[bytes, ProducerState]:
         """Give the producers that have rows, the longest idle first."""
-        if self._version < VERSION:
+        if self._version < _WITH_PRODUCERS:
             return {}
         query = "select id, epoch, seq, used_ms from producers where stream_id = ?"
         rows = self._reader.execute(query, (stream_id,)).fetchall()
         rows.sort(key=itemgetter(3))  # quicker here than there
         return {id: ProducerState(epoch, seq, used_ms) for id, epoch, seq, used_ms in rows}
 
+    def held(self) -> Iterator[HeldRecord]:
+        """Give the records of streams that could not be saved, in the order of the log."""
+        if self._version < VERSION:
+            return
+        places = self._reader.execute("select lsn, stream_id from held order by lsn").fetchall()
+        query = "select record from held where stream_id = ? and lsn = ?"
+        for lsn, stream_id in places:  # one record in memory at a time
+            (record,) = self._reader.execute(query, (stream_id, lsn)).fetchone()
+            yield HeldRecord(stream_id, lsn, record)
+
     def checkpoint(
-        self, changed: list[Row], producers: list[ProducerRow], gone: list[int], facts: dict[str, int]
+        self,
+        changed: list[Row],
+        producers: list[ProducerRow],
+        gone: list[int],
+        facts: dict[str, int],
+        held: Sequence[HeldRecord] = (),
     ) -> None:
-        """Replace the state by a newer one, all at once."""
+        """Replace the state by a newer one, all at once; `held` is of streams whose rows stay as they are."""
         with self._transaction():
+            self._release_held([*gone, *(row.stream_id for row in changed)])
             self._writer.executemany("delete from streams where id = ?", [(id,) for id in gone])
             self._writer.executemany("delete from producers where stream_id = ?", [(id,) for id in gone])
-            self._write_producers(producers)
-            rows = [msgspec.structs.astuple(row) for row in changed]
-            self._writer.executemany("replace into streams values (?, ?, ?, ?, ?, ?)", rows)
+            self._write(changed, producers)
+            records = [(one.stream_id, one.lsn, one.record) for one in held]
+            self._writer.executemany("insert into held values (?, ?, ?)", records)
             self._writer.executemany("replace into numbers values (?, ?)", facts.items())
+
+    def find_unsavable(
+        self, changed: Iterable[tuple[Row, list[ProducerRow]]], is_its_own: Callable[[BaseException], bool]
+    ) -> dict[int, Exception]:
+        """Find the streams whose rows cannot be written, by trying each of them; writes nothing."""
+        found: dict[int, Exception] = {}
+        for row, producers in changed:
+            try:
+                with self._transaction(keeps=False):
+                    self._write([row], producers)
+            except Exception as error:
+                if not is_its_own(error):
+                    raise
+                found[row.stream_id] = error
+        return found
+
+    def _release_held(self, saved: list[int]) -> None:
+        held = {id for (id,) in self._writer.execute("select distinct stream_id from held")}
+        ids = [(id,) for id in held.intersection(saved)]
+        self._writer.executemany("delete from held where stream_id = ?", ids)
+
+    def _write(self, changed: list[Row], producers: list[ProducerRow]) -> None:
+        self._write_producers(producers)
+        rows = [msgspec.structs.astuple(row) for row in changed]
+        self._writer.executemany("replace into streams values (?, ?, ?, ?, ?, ?)", rows)
 
     def _write_producers(self, producers: list[ProducerRow]) -> None:
         states = [
@@ -209,11 +272,12 @@ class Catalog:
         return Row(*row) if row is not None else None
 
     @contextlib.contextmanager
-    def _transaction(self) -> Iterator[None]:
+    def _transaction(self, *, keeps: bool = True) -> Iterator[None]:
         self._writer.execute("begin immediate")
         try:
             yield
-            self._writer.execute("commit")
+            if keeps:
+                self._writer.execute("commit")
         finally:
             if self._writer.in_transaction:
                 self._writer.execute("rollback")

@@ -38,35 +38,27 @@ There is one at a time, and it holds the guard from the snapshots to the end of 
 decides when the log is durable, and what a failure means.
 """
 
-import copy
 import errno
 import logging
 import sqlite3
 import time
-from collections.abc import Callable, Iterable
-from pathlib import PurePath
+from collections.abc import Callable
 
-import msgspec
-
-from millstream.protocol.streams import Stream
-from millstream.store.entries import StreamEntry
-from millstream.store.log.catalog import Catalog, ProducerRow, Row, encode_stream
-from millstream.store.log.disk import Disk, SyncError, is_full
-from millstream.store.log.failpoints import reach
-from millstream.store.log.files.content import Extent, StreamFiles, Unflushed, take_back, write_unflushed
-from millstream.store.log.files.staged import PartId, StoredPart, part_name, remove_parts, write_parts
+from millstream.store.log.catalog import Catalog
+from millstream.store.log.disk import SyncError
+from millstream.store.log.files.content import StreamFiles
+from millstream.store.log.files.staged import part_name
 from millstream.store.log.guard import NAME as GUARD
 from millstream.store.log.intervals import elapsed
 from millstream.store.log.runtime import Runtime
+from millstream.store.log.snapshots import Checkpoint, Snapshot, Written
 from millstream.store.log.stream_cache import StreamCache, content_of
 from millstream.store.measures import Measures
-
-APPLIED_LSN = "applied_lsn"
-LAST_ID = "next_id"  # its name on the disk
 
 _DUE_STREAMS = 5_000
 _DUE_AGE_MS = 5_000
 _WARN_POSTPONED_S = 30.0
+_MAX_NAMED = 10  # streams that a checkpoint could not save and that have lines of their own in the log
 _RETRIED_SQLITE = (
     sqlite3.SQLITE_FULL,
     sqlite3.SQLITE_BUSY,
@@ -78,131 +70,15 @@ _RETRIED_SQLITE = (
 _log = logging.getLogger("millstream")
 
 
-# -- What is written -----------------------------------------------------------------------------------
-
-
-class Snapshot(msgspec.Struct, frozen=True, gc=False):
-    """A stream at one moment. Taking it holds up the event loop, so it only copies."""
-
-    entry: StreamEntry
-    stream: Stream
-    end: int
-    appends: int
-    unflushed: Unflushed | None
-    extent: Extent
-    parts: list[tuple[PartId, bytes]]
-    """Those that have no files yet."""
-    producers: list[ProducerRow]
-    """Those that have changed."""
-
-    @classmethod
-    def of(cls, entry: StreamEntry, changed_producers: Iterable[bytes]) -> "Snapshot":
-        """Take a snapshot of a stream."""
-        content = content_of(entry)
-        stream = copy.copy(entry.stream)
-        known, stream.producers = stream.producers or {}, None  # they have rows of their own
-        producers = [ProducerRow(stream.id, id, known.get(id)) for id in changed_producers]
-        parts: list[tuple[PartId, bytes]] = []
-        if stream.staged is not None:
-            stream.staged = stream.staged.copy()
-            parts = [((stream.id, n), data) for n, data in entry.staged.items() if isinstance(data, bytes)]
-        unflushed, extent = content.unflushed(), Extent.of(stream)
-        return cls(entry, stream, content.end, content.appends, unflushed, extent, parts, producers)
-
-    def row(self) -> Row:
-        """Encode the stream as the catalog has it."""
-        stream = self.stream
-        return Row(stream.id, stream.name, stream.due_ms, self.end, self.appends, encode_stream(stream))
-
-    def drop_saved(self, files: StreamFiles) -> None:
-        """Drop from memory what the stream's files now hold."""
-        content = content_of(self.entry)
-        content.drop_flushed(self.end, self.appends)
-        content.note_removed(self.extent)
-        staged = self.entry.staged
-        for part, data in self.parts:
-            if part[1] in staged:
-                staged[part[1]] = StoredPart(files, part_name(part), len(data))
-
-
-class Checkpoint(msgspec.Struct, frozen=True):
-    """Everything that changed since the last one, at one moment."""
-
-    lsn: int
-    last_id: int
-    snapshots: list[Snapshot]
-    removed: dict[int, list[str]]
-    """Streams that are gone, and their files."""
-    trimmed: list[str]
-    """Files of which nothing is left, of streams that still exist."""
-    released_parts: list[PartId]
-    changed_bytes: int
-    """How much was logged since the last one."""
-
-    @classmethod
-    def take(cls, cache: StreamCache, lsn: int) -> "Checkpoint":
-        """Take snapshots of all dirty streams, which are clean from then on."""
-        dirty, changed_bytes = cache.dirty, cache.changed_bytes
-        cache.dirty, cache.changed_bytes, cache.frees_room = {}, 0, False
-        changed = cache.changed_producers
-        snapshots = [Snapshot.of(entry, changed.pop(id, ())) for id, entry in dirty.items()]
-        trimmed = [name for one in snapshots for name in content_of(one.entry).removable(one.extent, one.end)]
-        removed, released = cache.removed.copy(), list(cache.released_parts)
-        return cls(lsn, cache.last_id, snapshots, removed, trimmed, released, changed_bytes)
-
-    def write(self, disk: Disk, catalog: Catalog) -> None:
-        """Make it the state to recover from; the log must be durable up to its lsn."""
-        remove_files(disk, [name for names in self.removed.values() for name in names])
-        remove_files(disk, self.trimmed)
-        reach("checkpoint.removed")
-        unflushed = [one.unflushed for one in self.snapshots if one.unflushed is not None]
-        parts = [part for one in self.snapshots for part in one.parts]
-        try:
-            write_unflushed(disk, unflushed)
-            write_parts(disk, parts)
-        except OSError as error:
-            if is_full(error):  # what was written is not needed, and its room is
-                take_back(disk, unflushed)
-                remove_parts(disk, [part for part, _ in parts])
-            raise
-        reach("checkpoint.written")
-        remove_files(disk, self.trimmed, sync=True)  # what arrived and was trimmed since was just written
-        rows = [one.row() for one in self.snapshots]
-        producers = [row for one in self.snapshots for row in one.producers]
-        facts = {APPLIED_LSN: self.lsn, LAST_ID: self.last_id}
-        catalog.checkpoint(rows, producers, list(self.removed), facts)
-        reach("checkpoint.committed")
-
-    def clean(self, disk: Disk) -> None:
-        """Remove the files of former parts, now that this is the state to recover from."""
-        remove_parts(disk, self.released_parts)
-        reach("checkpoint.cleaned")
-
-
-def remove_files(disk: Disk, names: Iterable[str], *, sync: bool = False) -> None:
-    """Remove files, where they exist; `sync` makes sure that they do not come back."""
-    folders = set()
-    for name in names:
-        disk.remove(name)
-        folders.add(str(PurePath(name).parent))
-    if sync and folders:
-        reach("checkpoint.trimmed")
-        for folder in sorted(folders):
-            disk.sync_folder(folder)
-
-
 def may_retry(error: BaseException) -> bool:
     """Tell whether a checkpoint that failed is tried again, or the disk is not to be trusted.
 
-    The log has what a checkpoint lacks. So whatever is wrong with one stream or file ends no server: all
-    streams go on until too much waits (`unsaved_bytes`), and an operator has the log's word for why.
+    The log has what a checkpoint lacks, so all streams go on until too much waits (`unsaved_bytes`). What is
+    wrong with one stream only fails no checkpoint (`held`).
     """
     if isinstance(error, sqlite3.Error):
         return getattr(error, "sqlite_errorcode", 0) & 0xFF in _RETRIED_SQLITE
     return not isinstance(error, SyncError) and getattr(error, "errno", 0) != errno.EIO
-
-
-# -- When, and how it ends -----------------------------------------------------------------------------
 
 
 class Checkpoints:
@@ -226,7 +102,7 @@ class Checkpoints:
         self._warned_s = 0.0
 
     def unsaved_bytes(self, cache: StreamCache) -> int:
-        """Give how much of the log is not in the files and the catalog yet."""
+        """Give how much waits for a checkpoint, without what was held back by the last one."""
         return cache.changed_bytes + self._bytes
 
     def take_guard(self) -> bool:
@@ -251,7 +127,7 @@ class Checkpoints:
         """Tell whether it is time for one."""
         if self.under_way or not cache.has_changed:
             return False
-        is_large = len(cache.dirty) >= _DUE_STREAMS and not self._has_failed
+        is_large = len(cache.dirty) - len(cache.held_back) >= _DUE_STREAMS and not self._has_failed
         return self.is_full(cache) or is_large or elapsed(self._begun_ms, now_ms, _DUE_AGE_MS)
 
     def is_full(self, cache: StreamCache) -> bool:
@@ -281,22 +157,28 @@ class Checkpoints:
         for snapshot in checkpoint.snapshots:
             content_of(snapshot.entry).narrow(snapshot.extent)
 
+        written: list[Written] = []
+
         def job() -> None:
             began_s = time.monotonic()
-            checkpoint.write(self._files.disk, self._catalog)
+            written.append(checkpoint.write(self._files.disk, self._catalog))
             self._measures.checkpoint_s.observe(time.monotonic() - began_s)
 
         def finish(error: BaseException | None) -> None:
-            self._files.close_some(checkpoint.trimmed)
+            for names in checkpoint.trimmed.values():
+                self._files.close_some(names)
             self._finish()
             self._has_failed = error is not None
             if error is None:
-                self._drop_saved(checkpoint, cache)
-                self._clean_after(checkpoint, cache)
+                self._drop_saved(checkpoint, written[0], cache)
+                self._hold_back(checkpoint, written[0], cache)
+                self._clean_after(checkpoint, written[0], cache)
             elif may_retry(error):
                 _log.error("a checkpoint failed and will be tried again: %s", error)
                 self._measures.checkpoint_failures += 1
-                _mark_dirty(checkpoint, cache)
+                cache.changed_bytes += checkpoint.changed_bytes
+                for snapshot in checkpoint.snapshots:
+                    _mark_dirty(snapshot, cache)
             done(error)
 
         self._runtime.begin_job(job, finish)
@@ -307,35 +189,53 @@ class Checkpoints:
         self._bytes = 0
         self._runtime.release_guard()
 
-    def _drop_saved(self, checkpoint: Checkpoint, cache: StreamCache) -> None:
+    def _drop_saved(self, checkpoint: Checkpoint, written: Written, cache: StreamCache) -> None:
         """Drop from memory what the files and the catalog now hold."""
         for snapshot in checkpoint.snapshots:
             stream = snapshot.entry.stream
-            if cache.by_id.get(stream.id) is snapshot.entry:
+            if stream.id not in written.unsaved and cache.by_id.get(stream.id) is snapshot.entry:
                 snapshot.drop_saved(self._files)
+                snapshot.entry.refusal = None
                 cache.unsaved_names.discard(stream.name)
+                if cache.held_back.pop(stream.id, None) is not None:
+                    _log.warning("%s is saved", stream.name)
         for id in checkpoint.removed:
-            cache.removed.pop(id, None)
+            if id not in written.not_removed:
+                cache.removed.pop(id, None)
 
-    def _clean_after(self, checkpoint: Checkpoint, cache: StreamCache) -> None:
+    def _hold_back(self, checkpoint: Checkpoint, written: Written, cache: StreamCache) -> None:
+        """Keep what could not be saved in memory, and try again with the next checkpoint."""
+        named = 0
+        for snapshot in checkpoint.snapshots if written.unsaved else ():
+            id = snapshot.stream.id
+            if id in written.unsaved and cache.by_id.get(id) is snapshot.entry:
+                if id not in cache.held_back and (named := named + 1) <= _MAX_NAMED:
+                    _log.error("%s cannot be saved: %s", snapshot.stream.name, written.unsaved[id])
+                cache.held_back[id] = cache.held_back.get(id, 0) + written.held_bytes[id]
+                _mark_dirty(snapshot, cache)
+        if named > _MAX_NAMED:
+            _log.error("%d more streams cannot be saved", named - _MAX_NAMED)
+        for error in written.not_removed.values():
+            _log.error("a file of a deleted stream cannot be removed: %s", error)
+
+    def _clean_after(self, checkpoint: Checkpoint, written: Written, cache: StreamCache) -> None:
         """Remove the files of former parts; what cannot be removed is found again at the next start."""
-        if not checkpoint.released_parts:
+        released = [part for part in checkpoint.released_parts if part[0] not in written.unsaved]
+        if not released:
             return
-        cache.released_parts.difference_update(checkpoint.released_parts)
-        self._files.close_some(part_name(part) for part in checkpoint.released_parts)
+        cache.released_parts.difference_update(released)
+        self._files.close_some(part_name(part) for part in released)
 
         def done(error: BaseException | None) -> None:
             if error is not None:
                 _log.error("files of former parts could not be removed: %s", error)
 
-        self._runtime.begin_job(lambda: checkpoint.clean(self._files.disk), done)
+        self._runtime.begin_job(lambda: checkpoint.clean(self._files.disk, released), done)
 
 
-def _mark_dirty(checkpoint: Checkpoint, cache: StreamCache) -> None:
-    cache.changed_bytes += checkpoint.changed_bytes
-    for snapshot in checkpoint.snapshots:
-        id = snapshot.stream.id
-        if cache.by_id.get(id) is snapshot.entry:
-            cache.dirty[id] = snapshot.entry
-            for row in snapshot.producers:
-                cache.note_producers(id, row.producer_id)
+def _mark_dirty(snapshot: Snapshot, cache: StreamCache) -> None:
+    id = snapshot.stream.id
+    if cache.by_id.get(id) is snapshot.entry:
+        cache.dirty[id] = snapshot.entry
+        for row in snapshot.producers:
+            cache.note_producers(id, row.producer_id)

@@ -23,6 +23,7 @@ FOLDER_MODE = 0o700
 
 _IOV_MAX = 1024
 _FULL = (errno.ENOSPC, errno.EDQUOT)
+_CANNOT_ALLOCATE = (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS, errno.ENODEV)
 _fdatasync = getattr(os, "fdatasync", os.fsync)  # macOS has only the latter
 
 
@@ -39,6 +40,10 @@ class File(Protocol):
 
     def read(self, size: int, position: int) -> bytes:
         """Read at most `size` bytes."""
+        ...
+
+    def allocate(self, start: int, end: int) -> bool:
+        """Give a range its room without writing it; False when that is not possible, and was not done."""
         ...
 
     def sync(self) -> None:
@@ -122,6 +127,20 @@ class RealFile:
     def read(self, size: int, position: int) -> bytes:
         """Read at most `size` bytes."""
         return os.pread(self._descriptor, size, position)
+
+    def allocate(self, start: int, end: int) -> bool:
+        """Give a range its room, where the operating system and the file system can (macOS cannot)."""
+        allocate = getattr(os, "posix_fallocate", None)
+        if allocate is None:
+            return False
+        try:
+            allocate(self._descriptor, start, end - start)
+        except OSError as error:
+            if error.errno not in _CANNOT_ALLOCATE:
+                raise
+            return False
+        # A file system that compresses may have been given zeros, which take no room.
+        return os.fstat(self._descriptor).st_blocks * 512 >= end
 
     def sync(self) -> None:
         """Make what was written survive a power cut, unless the disk is not durable."""
@@ -210,6 +229,11 @@ class RealDisk:
         """Give how much room there is for this process; a quota may allow less."""
         found = os.fstatvfs(self._root)
         return found.f_bavail * found.f_frsize
+
+    def total_bytes(self) -> int:
+        """Give how large the file system is."""
+        found = os.fstatvfs(self._root)
+        return found.f_blocks * found.f_frsize
 
     def close(self) -> None:
         """Close the folder."""

@@ -26,14 +26,16 @@ from functools import partial
 from millstream.protocol.streams import Backlogged, NoSpace, StoreFailed, Unstored
 from millstream.store.base import StoreError, ignore
 from millstream.store.log.catalog import BEGINNING, Catalog
-from millstream.store.log.checkpoint import Checkpoint, Checkpoints, may_retry
+from millstream.store.log.checkpoint import Checkpoints, may_retry
 from millstream.store.log.disk import Disk
 from millstream.store.log.files.content import StreamFiles
+from millstream.store.log.held import refuse_large
 from millstream.store.log.intervals import NEVER, elapsed
 from millstream.store.log.journal import LogJournal
 from millstream.store.log.recovery import recover
 from millstream.store.log.reserve import Reserve
 from millstream.store.log.runtime import Runtime
+from millstream.store.log.snapshots import Checkpoint
 from millstream.store.log.stream_cache import StreamCache
 from millstream.store.log.wal.commit import Durable, Full, Outcome, outcome_of
 from millstream.store.log.wal.segments import Log
@@ -81,6 +83,8 @@ class LogEngine:
         self.on_failure: Callable[[str], None] = ignore
         self._delayed_lsn = 0  # durable, and reported when the checkpoint that is being written is
         self._max_unsaved_bytes = max_unsaved_bytes
+        self._max_held_bytes = max_unsaved_bytes // 6  # of one stream that cannot be saved
+        self._held_bytes = 0  # of all of them
         self._is_rolling_back = False
         self._full_since_ms = 0
         self._now_ms = 0
@@ -117,8 +121,8 @@ class LogEngine:
         try:
             if is_clean and self.streams.has_changed and self.runtime.take_guard():
                 last = self._take_snapshots()
-                last.write(self.disk, self.catalog)
-                last.clean(self.disk)
+                unsaved = last.write(self.disk, self.catalog).unsaved
+                last.clean(self.disk, [part for part in last.released_parts if part[0] not in unsaved])
         except Exception as error:  # nothing is lost: the log has it
             _log.error("the last checkpoint failed, the next start will take longer: %s", error)
         finally:
@@ -135,6 +139,7 @@ class LogEngine:
         self.streams = recovered
         self.journal.restart(recovered, self.log.next_lsn - 1)
         self._due_after = BEGINNING
+        self._review_held_back()
         self.on_recovered()
 
     @property
@@ -151,7 +156,7 @@ class LogEngine:
     @property
     def unsaved_bytes(self) -> int:
         """How many bytes wait in memory for a checkpoint."""
-        return self.checkpoints.unsaved_bytes(self.streams)
+        return self.checkpoints.unsaved_bytes(self.streams) + self._held_bytes
 
     def log_bytes(self) -> int:
         """Give the size of the log that a start would read."""
@@ -205,7 +210,10 @@ class LogEngine:
 
     def _check_backlog(self) -> None:
         """Refuse changes while more waits for a checkpoint than may: memory would fill."""
-        is_behind = self.unsaved_bytes >= self._max_unsaved_bytes
+        is_behind = (
+            self.checkpoints.unsaved_bytes(self.streams) >= self._max_unsaved_bytes
+            or self._held_bytes >= 2 * self._max_unsaved_bytes  # more than one stream can have
+        )
         refusal = self.journal.refusal
         if is_behind and refusal is None:
             _log.warning("checkpoints are behind: changes are refused until one succeeds")
@@ -213,6 +221,13 @@ class LogEngine:
         elif isinstance(refusal, Backlogged) and not is_behind:
             _log.warning("a checkpoint has succeeded: changes are accepted")
             self.journal.refusal = None
+
+    def _review_held_back(self) -> None:
+        """Count what could not be saved, and refuse more of what has too much of it."""
+        held_back = self.streams.held_back
+        self.measures.unsaved_streams = len(held_back)
+        self._held_bytes = sum(held_back.values())
+        refuse_large(self.streams, self._max_held_bytes)
 
     # -- When the disk is full, or fails ---------------------------------------------------------
 
@@ -324,8 +339,11 @@ class LogEngine:
         self._report_delayed()
         if error is None:
             self._due_after = BEGINNING
+            self._review_held_back()
             assert self.journal.committer is not None  # a checkpoint is taken while it runs
-            self.journal.committer.call(lambda: self.log.release(checkpoint.lsn))
+            is_full = isinstance(self.journal.refusal, NoSpace)
+            release = self.log.free if is_full else self.log.release
+            self.journal.committer.call(lambda: release(checkpoint.lsn))
         elif not may_retry(error):
             self._fail(f"a checkpoint failed: {error}")
         if self._is_rolling_back and isinstance(self.journal.refusal, NoSpace):

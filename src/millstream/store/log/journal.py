@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from millstream.protocol import parts, retention, streams
+from millstream.protocol import lifecycle, parts, retention, streams
 from millstream.protocol.streams import NotFound, SoftDeleted, Unstored
 from millstream.store.base import Listener, ignore
 from millstream.store.entries import Ending, StreamEntry
@@ -76,7 +76,7 @@ class LogJournal:
 
     # -- Changes ---------------------------------------------------------------------------------
 
-    def create(self, entry: StreamEntry, plan: streams.Create) -> Pending[Any]:
+    def create(self, entry: StreamEntry, plan: lifecycle.Create) -> Pending[Any]:
         """Record a creation, and add the stream."""
         source = entry.source
         self._cache.add(entry)

@@ -13,11 +13,11 @@ from millstream.store.base import StoreError
 from millstream.store.log import guard, sizes
 from millstream.store.log.catalog import Catalog
 from millstream.store.log.disk import FILE_MODE, FOLDER_MODE, RealDisk, sync_path
-from millstream.store.log.engine import MAX_UNSAVED_BYTES, LogEngine
+from millstream.store.log.engine import CHECKPOINT_BYTES, MAX_UNSAVED_BYTES, LogEngine
 from millstream.store.log.files.layout import FOLDER as STREAM_FOLDER
 from millstream.store.log.files.staged import FOLDER as PART_FOLDER
 from millstream.store.log.guard import Guard, remove_leftovers
-from millstream.store.log.reserve import Reserve
+from millstream.store.log.reserve import Reserve, size_for
 from millstream.store.log.runtime import Runtime
 from millstream.store.log.wal.commit import CommitThread, Outcome
 from millstream.store.log.wal.segments import FOLDER as LOG_FOLDER
@@ -27,6 +27,9 @@ from millstream.store.table import Table
 CATALOG = "catalog.db"
 LOCK = "LOCK"
 SEGMENT_BYTES = 32 * 2**20
+_SHARE = 16
+"""A segment, and what waits for a checkpoint, is at most this part of a small disk: it must hold several."""
+_LEAST_SHARE_BYTES = 2**20
 
 _OURS = (
     LOCK,
@@ -74,9 +77,11 @@ def folder_store(
             log_bytes=partial(sizes.log_bytes, folder),
             measure_sizes=partial(sizes.measure, folder),
         )
-    log = Log(disk, segment_bytes, fills=durable)
-    reserve = Reserve(disk, reserve_bytes)
-    return Table(LogEngine(disk, catalog, log, runtime, reserve, max_unsaved_bytes=max_unsaved_bytes))
+    share = max(_LEAST_SHARE_BYTES, disk.total_bytes() // _SHARE)
+    checkpoint_bytes = min(CHECKPOINT_BYTES, max_unsaved_bytes // 3, share)
+    log = Log(disk, min(segment_bytes, share), fills=durable)
+    reserve = Reserve(disk, size_for(reserve_bytes, checkpoint_bytes))
+    return Table(LogEngine(disk, catalog, log, runtime, reserve, checkpoint_bytes, max_unsaved_bytes))
 
 
 @contextlib.contextmanager

@@ -2,14 +2,19 @@
 
 The catalog is the exact state at its log position, so each record must fit what came before it. One
 that does not is damage, and is never skipped. Nothing is written before everything was read.
+
+Records of streams that could not be saved come first, from the catalog (`held`).
 """
 
+import contextlib
+from collections.abc import Iterator
+
 from millstream.protocol import forks, parts, retention, streams
-from millstream.protocol.streams import Part
+from millstream.protocol.staging import Part
 from millstream.store.entries import StreamEntry
 from millstream.store.log.catalog import Catalog
-from millstream.store.log.checkpoint import APPLIED_LSN, LAST_ID
 from millstream.store.log.files.content import Extent, StreamContent, StreamFiles
+from millstream.store.log.snapshots import APPLIED_LSN, LAST_ID
 from millstream.store.log.stream_cache import StreamCache, content_of
 from millstream.store.log.wal.format import (
     AppendMeta,
@@ -21,6 +26,7 @@ from millstream.store.log.wal.format import (
     RenewMeta,
     StageMeta,
     TrimMeta,
+    decode_record,
 )
 from millstream.store.log.wal.segments import DamagedError, Log
 
@@ -28,11 +34,15 @@ from millstream.store.log.wal.segments import DamagedError, Log
 def recover(catalog: Catalog, log: Log, files: StreamFiles) -> StreamCache:
     """Rebuild the state from the catalog and the log."""
     cache = StreamCache(catalog, files, catalog.fact(LAST_ID))
+    for held in catalog.held():
+        record = decode_record(held.lsn, held.record)
+        with _explained(record):
+            _replay_held(cache, files, held.stream_id, record)
+        cache.held_back[held.stream_id] = cache.held_back.get(held.stream_id, 0) + len(held.record)
+    cache.changed_bytes = 0  # a checkpoint would save none of it
     for record in log.recover(catalog.fact(APPLIED_LSN)):
-        try:
+        with _explained(record):
             _replay(cache, files, record)
-        except _MisfitError as error:
-            raise DamagedError(f"record {record.lsn} does not fit the state before it: {error}") from None
     cache.load_staged()
     for entry in cache.by_id.values():
         entry.publish()
@@ -43,6 +53,30 @@ def recover(catalog: Catalog, log: Log, files: StreamFiles) -> StreamCache:
 
 class _MisfitError(Exception):
     """A record is about something that does not exist."""
+
+
+@contextlib.contextmanager
+def _explained(record: Record) -> Iterator[None]:
+    try:
+        yield
+    except _MisfitError as error:
+        raise DamagedError(f"record {record.lsn} does not fit the state before it: {error}") from None
+
+
+def _replay_held(cache: StreamCache, files: StreamFiles, stream_id: int, record: Record) -> None:
+    """Replay what a record says about one stream; the catalog has what it says about another."""
+    meta = record.meta
+    if record.stream_id != stream_id:
+        source = _get(cache, stream_id)
+        if isinstance(meta, CreateMeta):
+            _add_fork(cache, source, meta)
+        elif isinstance(meta, EndMeta):
+            _remove_fork(cache, source, meta)
+    elif isinstance(meta, CreateMeta):
+        fork = meta.stream.fork
+        _add(cache, files, meta, record.payload, _get(cache, fork.source_id) if fork is not None else None)
+    else:
+        _replay(cache, files, record)
 
 
 def _replay(cache: StreamCache, files: StreamFiles, record: Record) -> None:
@@ -71,13 +105,30 @@ def _replay(cache: StreamCache, files: StreamFiles, record: Record) -> None:
 
 
 def _create(cache: StreamCache, files: StreamFiles, meta: CreateMeta, payload: bytes) -> None:
+    fork = meta.stream.fork
+    source = _get(cache, fork.source_id) if fork is not None else None
+    if source is not None:
+        _add_fork(cache, source, meta)
+    _add(cache, files, meta, payload, source)
+
+
+def _add_fork(cache: StreamCache, source: StreamEntry, meta: CreateMeta) -> None:
+    source.stream.fork_count = meta.source_forks
+    forks.share(source.stream, meta.stream.base)
+    cache.dirty[source.stream.id] = source
+
+
+def _remove_fork(cache: StreamCache, source: StreamEntry, meta: EndMeta) -> None:
+    source.stream.fork_count = meta.source_forks
+    forks.unshare(source.stream)
+    cache.dirty[source.stream.id] = source
+
+
+def _add(
+    cache: StreamCache, files: StreamFiles, meta: CreateMeta, payload: bytes, source: StreamEntry | None
+) -> None:
     stream = meta.stream
     cache.last_id = max(cache.last_id, stream.id)
-    source = _get(cache, stream.fork.source_id) if stream.fork is not None else None
-    if source is not None:
-        source.stream.fork_count = meta.source_forks
-        forks.share(source.stream, stream.base)
-        cache.dirty[source.stream.id] = source
     entry = StreamEntry(stream, source, StreamContent(files, stream, stream.base, 0))
     if payload:
         entry.content.append(payload)
@@ -150,10 +201,7 @@ def _end(cache: StreamCache, entry: StreamEntry, meta: EndMeta) -> None:
     if not meta.gone:
         entry.stream.soft_deleted = True
     if meta.source_id:
-        source = _get(cache, meta.source_id)
-        source.stream.fork_count = meta.source_forks
-        forks.unshare(source.stream)
-        cache.dirty[meta.source_id] = source
+        _remove_fork(cache, _get(cache, meta.source_id), meta)
     for id in meta.gone:
         cache.remove(_get(cache, id))
 

@@ -52,6 +52,8 @@ class StreamCache:
         """Parts that are no longer staged, though the catalog may still list them: they may have files."""
         self.changed_producers: dict[int, set[bytes]] = {}
         """By stream, the producers whose rows in the catalog are out of date."""
+        self.held_back: dict[int, int] = {}
+        """Streams that could not be saved, and the bytes of their records in the catalog (`held`)."""
         self._round: list[StreamEntry] = []
         self._round_begun_ms = 0
 
@@ -116,6 +118,7 @@ class StreamCache:
         self.by_id.pop(stream.id, None)
         self.dirty.pop(stream.id, None)
         self.changed_producers.pop(stream.id, None)
+        self.held_back.pop(stream.id, None)
         if self.by_name.get(stream.name) is entry:
             del self.by_name[stream.name]
         if stream.name not in self.by_name:

@@ -23,6 +23,7 @@ from millstream.protocol.retention import Shared, needed
 from millstream.protocol.streams import Stream
 from millstream.store.base import FilePart
 from millstream.store.log.disk import Disk, File
+from millstream.store.log.files.failures import Failures
 from millstream.store.log.files.layout import (
     ENTRY_BYTES,
     ONE_FILE,
@@ -101,22 +102,23 @@ class StreamFiles:
         return file
 
 
-def write_unflushed(disk: Disk, unflushed: list[Unflushed]) -> None:
+def write_unflushed(disk: Disk, unflushed: list[Unflushed], failures: Failures) -> None:
     """Write tails to stream files and make them durable; called off the event loop."""
-    folders = sorted({folder_of(part.stream_id) for part in unflushed})
-    for folder in folders:
-        disk.make_folder(folder)
     many = len(unflushed) > _SYNC_EACH
+    written = []
     for part in unflushed:
-        for name, data, position in part.writes():
-            _write(disk, name, data, position, sync=not many)
+        with failures.of(part.stream_id):
+            disk.make_folder(folder_of(part.stream_id))
+            for name, data, position in part.writes():
+                _write(disk, name, data, position, sync=not many)
+            written.append(part)
     if many and disk.sync_all():
         return
     if many:
-        for part in unflushed:
+        for part in written:
             for name, _, _ in part.writes():
                 _write(disk, name, [], 0, sync=True)
-    for folder in folders:
+    for folder in sorted({folder_of(part.stream_id) for part in written}):
         disk.sync_folder(folder)
 
 
@@ -124,7 +126,7 @@ def take_back(disk: Disk, unflushed: list[Unflushed]) -> None:
     """Free what an attempt to write tails has taken, after it found no room for all of them."""
     for part in unflushed:
         for name, _, position in part.writes():
-            with contextlib.suppress(FileNotFoundError):
+            with contextlib.suppress(OSError):  # it is not there, or nothing could be written to it
                 file = disk.open(name)
                 try:
                     file.truncate(min(position, file.size()))

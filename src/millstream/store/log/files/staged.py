@@ -15,6 +15,7 @@ from itertools import groupby
 from typing import Protocol, cast
 
 from millstream.store.log.disk import Disk, File
+from millstream.store.log.files.failures import Failures
 from millstream.store.log.wal.segments import DamagedError
 from millstream.store.pieces import Piece
 
@@ -76,18 +77,21 @@ def find_parts(disk: Disk) -> Iterator[PartId]:
             yield part
 
 
-def write_parts(disk: Disk, parts: Sequence[tuple[PartId, bytes]]) -> None:
+def write_parts(disk: Disk, parts: Sequence[tuple[PartId, bytes]], failures: Failures) -> None:
     """Write parts to their files and make them durable; called off the event loop."""
     if not parts:
         return
     disk.make_folder(FOLDER)
     many = len(parts) > _SYNC_EACH
+    written = []
     for part, data in parts:
-        _write(disk, part_name(part), [data], sync=not many)
+        with failures.of(part[0]):
+            _write(disk, part_name(part), [data], sync=not many)
+            written.append(part)
     if many and disk.sync_all():
         return
     if many:
-        for part, _ in parts:
+        for part in written:
             _write(disk, part_name(part), [], sync=True)
     disk.sync_folder(FOLDER)
 

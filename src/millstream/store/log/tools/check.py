@@ -19,9 +19,9 @@ from pathlib import Path
 import msgspec
 
 from millstream.protocol.retention import needed
-from millstream.protocol.streams import Part, Stream
+from millstream.protocol.staging import Part
+from millstream.protocol.streams import Stream
 from millstream.store.log.catalog import Catalog, Row
-from millstream.store.log.checkpoint import APPLIED_LSN
 from millstream.store.log.disk import RealDisk
 from millstream.store.log.files.content import Extent, StreamFiles
 from millstream.store.log.files.layout import (
@@ -35,6 +35,7 @@ from millstream.store.log.files.layout import (
 from millstream.store.log.files.staged import part_name
 from millstream.store.log.opening import CATALOG, CannotOpenError, explained, lock
 from millstream.store.log.recovery import recover
+from millstream.store.log.snapshots import APPLIED_LSN
 from millstream.store.log.stream_cache import StreamCache
 from millstream.store.log.wal.segments import FOLDER, DamagedError, Log, find_segments, read_segment
 

@@ -29,7 +29,7 @@ has a whole one behind it is damage, and one that has not is where the power wen
 """
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 import google_crc32c
@@ -126,6 +126,9 @@ _TYPES: dict[type[Meta], int] = {
 }
 """The number of each kind of record on the disk; it never changes."""
 
+SHARED_TYPES: Final = frozenset({_TYPES[CreateMeta], _TYPES[EndMeta]})
+"""The kinds of records that may change another stream than their own: the source of a fork."""
+
 _encode_meta = msgspec.msgpack.Encoder().encode
 _decoders: dict[int, msgspec.msgpack.Decoder[Meta]] = {
     number: msgspec.msgpack.Decoder(kind) for kind, number in _TYPES.items()
@@ -145,6 +148,12 @@ def encode_record(stream_id: int, meta: Meta, payload: bytes = b"") -> bytes:
     """Write a record; its number is given by the frame that carries it."""
     packed = _encode_meta(meta)
     return _RECORD.pack(_TYPES[type(meta)], len(packed), len(payload), stream_id) + packed + payload
+
+
+def decode_record(lsn: int, data: bytes) -> Record:
+    """Read one record by itself."""
+    (record,) = records_of(Frame(lsn, 1, data, len(data)))
+    return record
 
 
 def encode_frame(salt: bytes, first_lsn: int, records: Sequence[bytes]) -> list[bytes]:
@@ -206,14 +215,19 @@ def find_frame(data: bytes, position: int, salt: bytes) -> int | None:
     return None
 
 
-def records_of(frame: Frame) -> Iterator[Record]:
-    """Read the records of a frame; a ValueError is one that this version does not know."""
+def records_of(frame: Frame, wanted: Callable[[int, int], bool] | None = None) -> Iterator[Record]:
+    """Read the records of a frame, or those of a wanted type and stream.
+
+    A ValueError is a record that this version does not know.
+    """
     body, position = frame.body, 0
     for index in range(frame.count):
         type, meta_length, payload_length, stream_id = _RECORD.unpack_from(body, position)
         meta_start = position + _RECORD.size
         payload_start = meta_start + meta_length
         position = payload_start + payload_length
+        if wanted is not None and not wanted(type, stream_id):
+            continue
         if type not in _decoders:
             raise ValueError(f"there is no record of type {type}")
         meta = _decoders[type].decode(body[meta_start:payload_start])

@@ -166,6 +166,20 @@ class Log:
         self._file.truncate(self._position)
         self._file.sync()
 
+    def free(self, applied_lsn: int) -> None:
+        """Remove all that holds nothing after `applied_lsn`, even the end and the spare: the disk is full."""
+        if self._position > format.SEGMENT_HEADER_BYTES:
+            try:
+                self._begin_segment(fills=False)
+            except OSError as error:
+                if not is_full(error):
+                    raise
+                self._file = self._disk.open(self._segments[-1].name)  # the log goes on in it
+        self._disk.remove(_SPARE)
+        self._spare = True  # none is kept
+        self.release(applied_lsn)
+        self._spare = False
+
     def release(self, applied_lsn: int) -> None:
         """Reuse or remove the segments that hold nothing after `applied_lsn`."""
         count = first_needed(self._segments, applied_lsn)
@@ -192,13 +206,14 @@ class Log:
             self._file.close()
             self._file = None
 
-    def _begin_segment(self) -> None:
+    def _begin_segment(self, *, fills: bool = True) -> None:
         self.close()
         segment = Segment(segment_name(self.next_lsn), self.next_lsn, self._new_salt())
         file = self._disk.open(_SPARE, create=True)
         try:
             file.write([format.encode_segment_header(segment.salt, segment.first_lsn)], 0)
-            self._fill(file, max(file.size(), format.SEGMENT_HEADER_BYTES))
+            if fills:
+                self._fill(file, max(file.size(), format.SEGMENT_HEADER_BYTES))
             file.sync()
             reach("segment.prepared")
             self._disk.rename(_SPARE, segment.name)
@@ -268,6 +283,27 @@ def read_segment(disk: Disk, segment: Segment, following: Segment | None) -> Ite
         )
     if following is None and format.find_frame(data, segment.end, segment.salt) is not None:
         raise _damaged(name, segment.end, "whole frames follow a broken one")
+
+
+def read_frames(disk: Disk, after_lsn: int, until_lsn: int) -> Iterator[format.Frame]:
+    """Read the frames that hold a range of durable records, while others may be written behind them."""
+    segments = find_segments(disk, after_lsn)
+    next_lsn = after_lsn + 1
+    for segment in segments[first_needed(segments, after_lsn) :]:
+        if next_lsn > until_lsn:
+            return
+        data = _read(disk, segment.name)
+        header = format.decode_segment_header(data)
+        if header is None:
+            raise _damaged(segment.name, 0, "the segment's header is not valid")
+        position = format.SEGMENT_HEADER_BYTES
+        while next_lsn <= until_lsn and (frame := format.decode_frame(data, position, header[0])) is not None:
+            position = frame.end
+            if frame.first_lsn + frame.count > next_lsn:
+                next_lsn = frame.first_lsn + frame.count
+                yield frame
+    if next_lsn <= until_lsn:
+        raise DamagedError(f"{FOLDER}: record {next_lsn} is missing.")
 
 
 def _damaged(name: str, position: int, why: str) -> DamagedError:

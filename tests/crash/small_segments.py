@@ -7,8 +7,9 @@ files written, between any two requests.
 """
 
 from millstream.cli.main import run
-from millstream.store.log import checkpoint, stream_cache
+from millstream.store.log import stream_cache
 from millstream.store.log.opening import folder_store
+from millstream.store.log.saving import checkpoint
 
 if __name__ == "__main__":
     defaults = folder_store.__kwdefaults__

@@ -12,11 +12,11 @@ from crash.folders import NOW_MS, Opened, opened
 from millstream.protocol.lifecycle import Delete
 from millstream.protocol.requests import ReadRequest
 from millstream.protocol.streams import Append, Backlogged
-from millstream.store.log import checkpoint
 from millstream.store.log.disk import SyncError
 from millstream.store.log.files import content
-from millstream.store.log.guard import Guard
-from millstream.store.log.snapshots import Checkpoint, Written
+from millstream.store.log.saving import checkpoint
+from millstream.store.log.saving.guard import Guard
+from millstream.store.log.saving.snapshots import Checkpoint, Written
 from millstream.store.log.wal.segments import DamagedError
 
 LIMIT = 2**20

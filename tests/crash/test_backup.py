@@ -20,7 +20,7 @@ from millstream.protocol.retention import Retention
 from millstream.protocol.streams import Duplicate
 from millstream.store.base import StoreError
 from millstream.store.log.files.layout import LEAST_BYTES
-from millstream.store.log.guard import LINKS, Guard
+from millstream.store.log.saving.guard import LINKS, Guard
 from millstream.store.log.tools import backup
 from millstream.store.log.tools.archives import new_archive
 from millstream.store.log.tools.backup import back_up, link, restore

@@ -24,7 +24,7 @@ from millstream.store.log.catalog import Catalog
 from millstream.store.log.disk import Disk
 from millstream.store.log.files.content import Extent
 from millstream.store.log.files.staged import part_name
-from millstream.store.log.snapshots import Checkpoint, Written, remove_files
+from millstream.store.log.saving.snapshots import Checkpoint, Written, remove_files
 from millstream.store.log.stream_cache import StreamCache, content_of
 from millstream.store.log.wal import format
 from millstream.store.log.wal.commit import Durable, Outcome

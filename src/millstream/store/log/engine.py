@@ -26,16 +26,16 @@ from functools import partial
 from millstream.protocol.streams import Backlogged, NoSpace, StoreFailed, Unstored
 from millstream.store.base import StoreError, ignore
 from millstream.store.log.catalog import BEGINNING, Catalog
-from millstream.store.log.checkpoint import Checkpoints, may_retry
 from millstream.store.log.disk import Disk
 from millstream.store.log.files.content import StreamFiles
-from millstream.store.log.held import refuse_large
 from millstream.store.log.intervals import NEVER, elapsed
 from millstream.store.log.journal import LogJournal
 from millstream.store.log.recovery import recover
 from millstream.store.log.reserve import Reserve
 from millstream.store.log.runtime import Runtime
-from millstream.store.log.snapshots import Checkpoint
+from millstream.store.log.saving.checkpoint import Checkpoints, may_retry
+from millstream.store.log.saving.held import refuse_large
+from millstream.store.log.saving.snapshots import Checkpoint
 from millstream.store.log.stream_cache import StreamCache
 from millstream.store.log.wal.commit import Durable, Full, Outcome, outcome_of
 from millstream.store.log.wal.segments import Log

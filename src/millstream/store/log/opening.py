@@ -10,15 +10,16 @@ from functools import partial
 from pathlib import Path
 
 from millstream.store.base import StoreError
-from millstream.store.log import guard, sizes
+from millstream.store.log import sizes
 from millstream.store.log.catalog import Catalog
 from millstream.store.log.disk import FILE_MODE, FOLDER_MODE, RealDisk, sync_path
 from millstream.store.log.engine import CHECKPOINT_BYTES, MAX_UNSAVED_BYTES, LogEngine
 from millstream.store.log.files.layout import FOLDER as STREAM_FOLDER
 from millstream.store.log.files.staged import FOLDER as PART_FOLDER
-from millstream.store.log.guard import Guard, remove_leftovers
 from millstream.store.log.reserve import Reserve, size_for
 from millstream.store.log.runtime import Runtime
+from millstream.store.log.saving import guard
+from millstream.store.log.saving.guard import Guard, remove_leftovers
 from millstream.store.log.wal.commit import CommitThread, Outcome
 from millstream.store.log.wal.segments import FOLDER as LOG_FOLDER
 from millstream.store.log.wal.segments import DamagedError, Log

@@ -14,7 +14,7 @@ from millstream.protocol.staging import Part
 from millstream.store.entries import StreamEntry
 from millstream.store.log.catalog import Catalog
 from millstream.store.log.files.content import Extent, StreamContent, StreamFiles
-from millstream.store.log.snapshots import APPLIED_LSN, LAST_ID
+from millstream.store.log.saving.snapshots import APPLIED_LSN, LAST_ID
 from millstream.store.log.stream_cache import StreamCache, content_of
 from millstream.store.log.wal.format import (
     AppendMeta,

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from millstream.store.log.guard import Guard
+from millstream.store.log.saving.guard import Guard
 from millstream.store.log.wal.commit import Committer, Outcome
 from millstream.store.log.wal.segments import Log
 from millstream.store.measures import Sizes

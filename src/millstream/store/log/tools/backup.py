@@ -33,10 +33,10 @@ import msgspec
 from millstream.store.base import StoreError
 from millstream.store.log.catalog import Catalog
 from millstream.store.log.disk import FOLDER_MODE, RealDisk
-from millstream.store.log.guard import LINKS, NAME, Guard, remove_unused_links
 from millstream.store.log.opening import CATALOG, LOCK, CannotOpenError, explained
 from millstream.store.log.reserve import NAME as RESERVE
-from millstream.store.log.snapshots import APPLIED_LSN
+from millstream.store.log.saving.guard import LINKS, NAME, Guard, remove_unused_links
+from millstream.store.log.saving.snapshots import APPLIED_LSN
 from millstream.store.log.tools.archives import Archive, extracted
 from millstream.store.log.tools.check import Report, verify
 from millstream.store.log.wal import segments

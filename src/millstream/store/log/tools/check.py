@@ -35,7 +35,7 @@ from millstream.store.log.files.layout import (
 from millstream.store.log.files.staged import part_name
 from millstream.store.log.opening import CATALOG, CannotOpenError, explained, lock
 from millstream.store.log.recovery import recover
-from millstream.store.log.snapshots import APPLIED_LSN
+from millstream.store.log.saving.snapshots import APPLIED_LSN
 from millstream.store.log.stream_cache import StreamCache
 from millstream.store.log.wal.segments import FOLDER, DamagedError, Log, find_segments, read_segment
 

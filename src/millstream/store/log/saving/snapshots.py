@@ -17,7 +17,7 @@ from millstream.store.log.failpoints import reach
 from millstream.store.log.files.content import Extent, StreamFiles, Unflushed, take_back, write_unflushed
 from millstream.store.log.files.failures import Failures, is_of_one_stream
 from millstream.store.log.files.staged import PartId, StoredPart, part_name, remove_parts, write_parts
-from millstream.store.log.held import find_records
+from millstream.store.log.saving.held import find_records
 from millstream.store.log.stream_cache import StreamCache, content_of
 
 APPLIED_LSN = "applied_lsn"

@@ -48,10 +48,10 @@ from millstream.store.log.catalog import Catalog
 from millstream.store.log.disk import SyncError
 from millstream.store.log.files.content import StreamFiles
 from millstream.store.log.files.staged import part_name
-from millstream.store.log.guard import NAME as GUARD
 from millstream.store.log.intervals import elapsed
 from millstream.store.log.runtime import Runtime
-from millstream.store.log.snapshots import Checkpoint, Snapshot, Written
+from millstream.store.log.saving.guard import NAME as GUARD
+from millstream.store.log.saving.snapshots import Checkpoint, Snapshot, Written
 from millstream.store.log.stream_cache import StreamCache, content_of
 from millstream.store.measures import Measures
 

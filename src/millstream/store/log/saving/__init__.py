@@ -1,0 +1,1 @@
+"""From memory to the files: checkpoints, and what becomes of streams that cannot be saved."""

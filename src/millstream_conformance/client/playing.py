@@ -98,7 +98,9 @@ class Play:
         result = self._adapter.ask(command)
         elapsed_ms = (time.monotonic() - started) * 1000
         self.scene.say(f"< {_short(result)}   ({elapsed_ms:.0f} ms)")
-        problems = judge(step, expect, result, self.scene.requests[before:], elapsed_ms)
+        sent = self.scene.requests[before:]
+        exact_errors = bool(self._case.notes.stricter)
+        problems = judge(step, expect, result, sent, elapsed_ms, exact_errors=exact_errors)
         for name, key in step.save.items():
             if not isinstance(result.get(key), str) and not problems:
                 problems.append(f"the result has no {key}")

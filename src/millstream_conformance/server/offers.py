@@ -18,6 +18,7 @@ NUMBERED = re.compile(r"\d{16}_\d{16}")
 
 DESCRIPTIONS = {
     "forks": "forks (a fork of a missing stream is not refused)",
+    "sub-offsets": "sub-offsets of forks (a sub-offset has no effect)",
     "subscriptions": "subscriptions (no pull-wake subscription can be created)",
     "webhooks": "webhooks (no JWKS at __ds/jwks.json)",
     "until": "bounded reads (Millstream-Extensions does not name `until`)",
@@ -54,6 +55,8 @@ def detect(server: Server, *, can_restart: bool = False) -> Offers:
         present.add("numbered-offsets")
     if _has_forks(server):
         present.add("forks")
+        if _has_sub_offsets(server):
+            present.add("sub-offsets")
     root = next((root for root in CONTROL_ROOTS if _has_subscriptions(server, root)), None)
     if root is not None:
         present.add("subscriptions")
@@ -80,6 +83,19 @@ def _has_forks(server: Server) -> bool:
     if answer.status < 300:
         fork.delete()
     return answer.status not in {200, 201, 501}
+
+
+def _has_sub_offsets(server: Server) -> bool:
+    """Whether a sub-offset moves the fork point: without it, the fork of nothing but a start is empty."""
+    source = server.stream("application/octet-stream")
+    source.append(b"probe")
+    fork = server.at(server.path("fork"), "application/octet-stream")
+    point = {"Stream-Fork-Offset": source.created.next_offset, "Stream-Fork-Sub-Offset": "3"}
+    answer = fork.put(headers={"Stream-Forked-From": source.full_path, **point})
+    is_ignored = answer.status == 201 and not fork.get("-1").body
+    fork.delete()
+    source.delete()
+    return not is_ignored
 
 
 def _has_subscriptions(server: Server, root: str) -> bool:

@@ -46,8 +46,8 @@ class Server:
         self.standing = standing or Invariants()
 
     def path(self, hint: str = "s") -> str:
-        """A stream path that no other test uses."""
-        return f"/conformance-{self._run_id}/{self._label}/{hint}-{next(_serial)}"
+        """A stream path that no other test uses: one segment, since section 3 demands no deeper ones."""
+        return f"/conformance-{self._run_id}-{self._label}-{hint}-{next(_serial)}"
 
     def request(
         self,

@@ -68,6 +68,18 @@ def test_titles_are_sentences_and_names_are_unique() -> None:
     assert len({case.name for case in cases}) == len(cases)
 
 
+def test_codes_of_errors_count_in_stricter_cases_only(tmp_path: Path) -> None:
+    """PROTOCOL.md names none: a required case asks whether a command failed, and not how."""
+    case = CASE.replace(
+        "{action: create, contentType: text/plain}", "{action: head, expect: {error: CONFLICT}}"
+    )
+    strict = case.replace("rules: [AP1]", "rules: [AP1]\n    stricter: users expect it")
+    [required], [stricter] = (load_file(written(tmp_path, text)) for text in (case, strict))
+    assert not run_cases(ADAPTER, [required]).failures
+    [failed] = run_cases(ADAPTER, [stricter]).failures
+    assert "expected the error CONFLICT, got NOT_FOUND" in failed.message
+
+
 @pytest.mark.parametrize(
     "code", ["INTERNAL_ERROR", "NOT_FOUND", "STREAM_CLOSED", "UNEXPECTED_STATUS", "INVALID_ARGUMENT"]
 )
@@ -189,19 +201,18 @@ def test_reports_show_commands_and_requests(tmp_path: Path) -> None:
         only="CL3",
         report=["json", "junit", "html"],
         report_path=tmp_path / "r",
+        strict=True,
         output=output,
     )
     assert code == 1
     report = json.loads((tmp_path / "r.json").read_text())
     assert report["suite"] == "client"
     assert shlex.join([*ADAPTER, "closed-is-a-conflict"]) == report["command"]
-    failed = next(
-        check for check in report["checks"] if check["id"] == "closure/append-to-closed-stream-fails"
-    )
+    failed = next(check for check in report["checks"] if check["id"] == "errors/error-stream-closed")
     assert "expected the error STREAM_CLOSED, got CONFLICT" in failed["message"]
     for line in (
         '> {"type": "append"',
-        "    > POST /append-to-closed-stream-fails",
+        "    > POST /error-stream-closed",
         "    < HTTP/1.1 409 Conflict",
     ):
         assert line in failed["exchange"]

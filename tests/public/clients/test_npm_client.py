@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from millstream_conformance.client import discover, run_cases
 from node import NodeUnavailableError, install, node
 from public.clients.contents import ALL, Content
 from running import Server
@@ -65,3 +66,11 @@ def test_a_reader_gets_every_message_live_and_then_the_end(
     assert report["headSawClose"]
     assert report["finalOffset"] == report["tailOffset"]
     assert report["lateAppend"] == {"status": 409, "closed": "true"}
+
+
+def test_it_passes_the_required_cases_of_our_client_suite() -> None:
+    """A failure here is most likely an unfair case, or a fault of `adapter.mjs`: see docs/conformance.md."""
+    cases = discover(only=["append", "closure", "lifecycle", "producers", "reading"], skip=["stricter"])
+    run = run_cases([node(), str(HERE / "adapter.mjs")], cases, jobs=2, tries=3)
+    assert [(result.check.id, result.message) for result in run.failures] == []
+    assert run.count("passed") >= 60

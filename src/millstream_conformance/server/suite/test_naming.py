@@ -75,8 +75,9 @@ def test_the_reserved_segment_is_never_a_stream(server: Server, spelling: str) -
 @stricter("section 3 leaves the URL structure to the server")
 def test_the_reserved_segment_is_only_the_first_one(server: Server) -> None:
     """`__ds` further down a path is an ordinary name."""
-    stream = server.stream("text/plain", b"mine", path=f"{server.path()}/__ds/x")
-    assert stream.content() == b"mine"
+    for below in ("/__ds/x", "/a/__ds/x"):
+        stream = server.stream("text/plain", b"mine", path=server.path() + below)
+        assert stream.content() == b"mine"
 
 
 @rule("P3")

@@ -111,6 +111,7 @@ BAD_NUMBERS = {
 @rule("O3")
 @case("malformed-offset-400")
 @each("query", BAD_ANYWHERE)
+@stricter("the protocol does not mention repeated parameters", rows=["repeated"])
 def test_a_malformed_offset_is_400(server: Server, query: str) -> None:
     """A malformed offset is 400 in every read mode."""
     stream = server.stream("text/plain", b"x")

@@ -108,8 +108,16 @@ def test_head_shows_the_stream(server: Server) -> None:
     assert answer.content_type == "text/plain"
     assert answer.next_offset == stream.created.next_offset
     assert answer.headers.get("Stream-TTL") == "3600"
-    assert "Stream-Expires-At" not in answer.headers
     assert stream.get().body == b"hello", "HEAD left no body on the connection"
+
+
+@rule("G8")
+@stricter("section 5.5 lists both as optional; one can be computed from the other")
+def test_head_shows_the_lifetime_as_configured(server: Server) -> None:
+    """A stream with a TTL has no Stream-Expires-At, and one with an expiry has no Stream-TTL."""
+    assert "Stream-Expires-At" not in server.stream(headers={"Stream-TTL": "3600"}).head().headers
+    fixed = server.stream(headers={"Stream-Expires-At": "2099-01-02T03:04:05Z"})
+    assert "Stream-TTL" not in fixed.head().headers
 
 
 @rule("G8")
@@ -140,6 +148,7 @@ def test_unknown_parameters_are_ignored(server: Server) -> None:
 @rule("L1")
 @case("invalid-live-mode-400")
 @each("mode", ["websocket", "longpoll", "LONG-POLL", "sse2"])
+@stricter("section 5.6 has 400 for invalid parameters, but no sentence says which values of live are")
 def test_an_unknown_live_mode_is_400(server: Server, mode: str) -> None:
     """An unknown live mode is 400."""
     stream = server.stream("text/plain", b"x")

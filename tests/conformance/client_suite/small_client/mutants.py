@@ -81,6 +81,15 @@ VARIANTS = (
     "query-unsorted",
     "batch-one-by-one",
     "json-is-printed-again",
+    "accepts-any-200",
+    "append-is-repeated",
+    "closed-is-a-conflict",
+    "headers-computed-once",
+    "long-poll-goes-on-after-the-end",
+    "not-found-unexpected",
+    "read-stops-after-first-part",
+    "sse-ignores-bad-control",
+    "validates-nothing",
 )
 MUTANT = sys.argv[1] if len(sys.argv) > 1 else ""
 

@@ -158,6 +158,26 @@ def test_only_a_disk_that_cannot_be_trusted_ends_one(error: Exception, is_retrie
     assert checkpoint.may_retry(error) is is_retried
 
 
+def test_a_failed_disk_hides_nothing_that_was_acknowledged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Reads go on until the server has ended, and the catalog is older than what is in memory."""
+
+    def write(*_: object) -> Written:
+        raise SyncError(errno.EIO, "a sync failed")
+
+    with opened(tmp_path) as data:
+        data.create("/a")
+        data.checkpoint()
+        assert isinstance(data.append("/a", b"acknowledged"), Append)
+        monkeypatch.setattr(Checkpoint, "write", write)
+        for seconds in (10, 20, 30, 40):
+            tick(data, NOW_MS + seconds * 1000)
+        assert data.store.failure == "its disk failed"
+        found = data.store.read("/a", ReadRequest(), 100, NOW_MS)
+        assert found.data == b"acknowledged"  # type: ignore[union-attr]
+
+
 def test_a_low_limit_only_makes_checkpoints_more_frequent(tmp_path: Path) -> None:
     with opened(tmp_path, max_unsaved_bytes=LIMIT) as data:
         data.create("/a")

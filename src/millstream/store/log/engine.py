@@ -183,7 +183,9 @@ class LogEngine:
         is_full = isinstance(self.journal.refusal, NoSpace)
         if is_full and elapsed(self._full_since_ms, now_ms, _RETRY_FULL_MS):
             self._retry_full()
-        self.streams.evict_some(self.checkpoints.in_progress, self.journal.record_deadline, now_ms)
+        # A checkpoint that was given up leaves streams that look saved, and are in memory only.
+        if not self._is_rolling_back and not isinstance(self.journal.refusal, StoreFailed):
+            self.streams.evict_some(self.checkpoints.in_progress, self.journal.record_deadline, now_ms)
 
     # -- What the committer reports --------------------------------------------------------------
 

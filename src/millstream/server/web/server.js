@@ -46,6 +46,11 @@ export class Problem extends Error {
   get wantsToken() {
     return this.status === 401;
   }
+
+  /** Whether the token is valid and does not allow this. */
+  get isForbidden() {
+    return this.status === 403;
+  }
 }
 
 export async function ask(url, { method = "GET", headers = {}, body, signal } = {}) {

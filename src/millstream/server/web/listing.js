@@ -1,7 +1,7 @@
 // The list of streams: all results of a search, loaded page by page while the list can already be used.
 
 import { addressOf } from "./address.js";
-import { openDialog } from "./dialogs.js";
+import { offerToken } from "./reasons.js";
 import { Problem, ask, controlUrl } from "./server.js";
 import { VirtualList } from "./virtual.js";
 import { visible } from "./visible.js";
@@ -101,12 +101,8 @@ function fail(error) {
   if (error.wantsToken) {
     items = [];
     list.set(items);
-    const button = document.createElement("button");
-    button.type = "button";
-    button.textContent = "Enter a token";
-    button.addEventListener("click", () => openDialog("token"));
-    problem.append(" ", button);
   }
+  offerToken(problem, error);
   countLine.textContent = items.length ? many(items.length, "stream") : "";
 }
 

@@ -1,11 +1,12 @@
 // The page: selects the view to show and connects the buttons around it.
 
+import { accessAnywhere, allow, forgetAccess } from "./access.js";
 import { addressOf, nameAt, reportsAt, typedName } from "./address.js";
 import { onAnswer, openDialog } from "./dialogs.js";
 import { closeLag, openLag, startLag } from "./lag.js";
 import { reloadListing, showAsOpen, startListing } from "./listing.js";
 import { startOverview } from "./overview.js";
-import { ask, streamUrl, token } from "./server.js";
+import { Problem, ask, controlUrl, streamUrl, token } from "./server.js";
 import { closeStream, openStream, startStream } from "./stream.js";
 import { startTheme } from "./theme.js";
 import { visible } from "./visible.js";
@@ -39,7 +40,18 @@ onAnswer("create", async ({ path, type, ttl, bytes, seconds }) => {
   location.hash = addressOf(name);
 });
 
-onAnswer("token", ({ token: value }) => token.set(value.trim()));
+onAnswer("token", async ({ token: value }) => {
+  const typed = value.trim();
+  if (/[^\x21-\x7e]/.test(typed)) throw new Problem(400, "A token is one word of letters, digits and punctuation.");
+  if (typed) await ask(controlUrl("access"), { as: typed }); // refused ones are not kept: the dialog says why
+  token.set(typed);
+});
+
+/** Offer what the token allows. */
+async function offerNew() {
+  const { write, reason } = await accessAnywhere();
+  allow(document.getElementById("create-open"), write, reason);
+}
 
 function showToken() {
   tokenButton.textContent = token.get() ? "Token: set" : "Token";
@@ -60,11 +72,16 @@ document.addEventListener("keydown", (event) => {
   event.preventDefault();
   document.getElementById("query").focus();
 });
-window.addEventListener("token", showToken);
+window.addEventListener("token", () => {
+  forgetAccess();
+  showToken();
+  offerNew();
+});
 window.addEventListener("hashchange", () => route());
 
 startTheme(document.getElementById("theme"));
 showToken();
+offerNew();
 startListing();
 startOverview();
 startStream();

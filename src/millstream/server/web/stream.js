@@ -1,11 +1,12 @@
 // One stream: follows its messages live, from the selected position.
 
-import { startActions } from "./actions.js";
+import { offerActions, showWritable, startActions } from "./actions.js";
 import { before } from "./backwards.js";
 import { contentsOf, kindOf } from "./contents.js";
 import { describe, showAbout, showOffset } from "./facts.js";
 import { Log } from "./log.js";
 import { parseOffset, position } from "./offsets.js";
+import { offerToken } from "./reasons.js";
 import { Problem } from "./server.js";
 import { STATES, Tail } from "./tail.js";
 import { visible } from "./visible.js";
@@ -36,7 +37,7 @@ export async function openStream(name) {
   $("closed").hidden = true;
   $("at").textContent = $("counts").textContent = "";
   $("pause").ariaPressed = false;
-  $("composer").hidden = true;
+  $("composer").hidden = $("read-only").hidden = $("stream-problem").hidden = true;
   for (const action of ["fork-open", "close-open", "delete-open"]) $(action).disabled = true;
   say("connecting", "Connecting…");
   try {
@@ -47,6 +48,7 @@ export async function openStream(name) {
   if (open !== mine) return;
   mine.kind = kindOf(mine.about.contentType);
   showAbout(mine);
+  offerActions(mine);
   log.show($("as").value);
   await read(mine);
 }
@@ -140,13 +142,13 @@ function release(mine, { isEnough = false } = {}) {
 
 function changed(mine, state, detail) {
   if (state === "failed") return refused(mine, detail);
+  mine.isLive = state === "live";
   say(state, STATES[state]);
   if (state !== "ended") return;
   mine.isEnded = true;
   mine.about.closed = true;
   $("closed").hidden = false;
-  $("composer").hidden = true;
-  $("close-open").disabled = true;
+  if (mine.access) showWritable(mine);
   log.finish(`End of stream: closed at offset ${count(position(mine.about.tail))}, after ${bytes(mine.about.bytes)}.`);
 }
 
@@ -156,7 +158,12 @@ function refused(mine, error) {
   if (error.passes) {
     say("waiting", error.message);
     setTimeout(() => open === mine && openStream(mine.name), 1500);
-  } else say("failed", error.message);
+  } else {
+    say("failed", error.message);
+    $("stream-problem").textContent = error.message;
+    $("stream-problem").hidden = false;
+    offerToken($("stream-problem"), error);
+  }
 }
 
 function say(state, words) {

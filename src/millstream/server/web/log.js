@@ -7,6 +7,7 @@
 // Entries may arrive at any rate: they are drawn at most once per frame, and drawing takes at most a quarter of the time.
 
 import { searchable } from "./contents.js";
+import { startRowKeys } from "./rowkeys.js";
 import { rowOf, showMore } from "./views.js";
 import { count, many } from "./words.js";
 
@@ -46,11 +47,13 @@ export class Log {
   #columns = 80;
   #remark = "";
 
-  /** `onFollow` is called when following starts or stops. */
-  constructor(box, newer, onFollow) {
+  /** `onFollow` is called when following starts or stops, `onCopy` with a button of an entry and the entry. */
+  constructor(box, newer, { onFollow, onCopy }) {
     this.#box = box;
     this.#newer = newer;
     this.onFollow = onFollow;
+    this.onCopy = onCopy;
+    startRowKeys(box);
     this.#end.hidden = this.#note.hidden = true;
     box.replaceChildren(this.#note, this.#rows, this.#end);
     new ResizeObserver(() => this.#measure()).observe(box);
@@ -58,7 +61,7 @@ export class Log {
     box.addEventListener("wheel", (event) => event.deltaY < 0 && this.#stopFollowing(), { passive: true });
     box.addEventListener("touchmove", () => this.#stopFollowing(), { passive: true });
     box.addEventListener("keydown", (event) => {
-      if (["ArrowUp", "PageUp", "Home"].includes(event.key)) this.#stopFollowing();
+      if (["ArrowUp", "PageUp", "Home", "Enter"].includes(event.key)) this.#stopFollowing();
     });
     box.addEventListener("click", (event) => this.#clicked(event));
     newer.addEventListener("click", () => this.follow(true));
@@ -265,9 +268,11 @@ export class Log {
   }
 
   #clicked(event) {
-    const row = event.target.closest?.(".more")?.closest(".row");
+    const button = event.target.closest?.("button");
+    const row = button?.closest(".row");
     const entry = row && this.#entryOf.get(row);
     if (!entry) return;
+    if (!button.matches(".more")) return this.onCopy(button, entry);
     showMore(entry);
     const fresh = this.#row(entry);
     row.replaceWith(fresh);

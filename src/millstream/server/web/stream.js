@@ -2,13 +2,16 @@
 
 import { offerActions, showWritable, startActions } from "./actions.js";
 import { before } from "./backwards.js";
+import { copyWith } from "./clipboard.js";
 import { contentsOf, kindOf } from "./contents.js";
+import { startCopying } from "./copying.js";
 import { describe, showAbout, showOffset } from "./facts.js";
 import { Log } from "./log.js";
-import { parseOffset, position } from "./offsets.js";
+import { moved, parseOffset, position } from "./offsets.js";
 import { offerToken } from "./reasons.js";
 import { Problem } from "./server.js";
 import { STATES, Tail } from "./tail.js";
+import { copyOf } from "./views.js";
 import { visible } from "./visible.js";
 import { bytes, count, many } from "./words.js";
 
@@ -16,7 +19,13 @@ const BYTES_PER_ENTRY = { json: 256, text: 128, binary: 256 }; // first estimate
 const AMOUNTS = { json: (number) => many(number, "message"), text: (number) => many(number, "line"), binary: bytes };
 
 const $ = (id) => document.getElementById(id);
-const log = new Log($("log"), $("newer"), (following) => ($("follow").ariaPressed = following));
+const log = new Log($("log"), $("newer"), {
+  onFollow: (following) => ($("follow").ariaPressed = following),
+  onCopy: (button, entry) => {
+    const isOffset = button.matches(".place");
+    copyWith(button, isOffset ? moved(open.about.tail, entry.at) : copyOf(entry));
+  },
+});
 
 /** The open stream: {name, about, kind, contents, tail, held, received, turn, isEnded, stop}, or null. */
 let open = null;
@@ -38,7 +47,7 @@ export async function openStream(name) {
   $("at").textContent = $("counts").textContent = "";
   $("pause").ariaPressed = false;
   $("composer").hidden = $("read-only").hidden = $("stream-problem").hidden = true;
-  for (const action of ["fork-open", "close-open", "delete-open"]) $(action).disabled = true;
+  for (const action of ["copy-open", "fork-open", "close-open", "delete-open"]) $(action).disabled = true;
   say("connecting", "Connecting…");
   try {
     mine.about = await describe(mine);
@@ -48,6 +57,7 @@ export async function openStream(name) {
   if (open !== mine) return;
   mine.kind = kindOf(mine.about.contentType);
   showAbout(mine);
+  $("copy-open").disabled = false;
   offerActions(mine);
   log.show($("as").value);
   await read(mine);
@@ -199,6 +209,7 @@ function pause() {
 export function startStream() {
   startCounting();
   startActions(() => open);
+  startCopying(() => open, () => "");
   $("follow").addEventListener("click", () => log.follow(!log.following));
   $("pause").addEventListener("click", pause);
   $("as").addEventListener("change", () => log.show($("as").value));

@@ -110,6 +110,7 @@ def test_everything_is_reached_by_the_keyboard(filled: Server, watched: Watched)
     page.keyboard.type("/chat/")
     page.wait_for_function("() => document.getElementById('count').textContent === '30 streams'")
     tab_to("list")
+    assert page.get_attribute(".item.active", "aria-posinset") == "1"
     page.keyboard.press("ArrowDown")
     page.wait_for_selector(".item.active :text-is('/chat/1')")
     assert page.get_attribute(".item.active", "id") == page.get_attribute("#list", "aria-activedescendant")

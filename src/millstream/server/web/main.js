@@ -3,6 +3,7 @@
 import { accessAnywhere, allow, forgetAccess } from "./access.js";
 import { addressOf, nameAt, reportsAt, typedName } from "./address.js";
 import { onAnswer, openDialog } from "./dialogs.js";
+import { startKeyboard } from "./keyboard.js";
 import { closeLag, openLag, startLag } from "./lag.js";
 import { reloadListing, showAsOpen, startListing } from "./listing.js";
 import { startOverview } from "./overview.js";
@@ -66,12 +67,6 @@ document.getElementById("skip").addEventListener("click", (event) => {
   event.preventDefault();
   view.focus();
 });
-document.addEventListener("keydown", (event) => {
-  const isTyping = event.target.closest("input, textarea, select, dialog");
-  if (event.key !== "/" || isTyping || event.ctrlKey || event.metaKey || event.altKey) return;
-  event.preventDefault();
-  document.getElementById("query").focus();
-});
 window.addEventListener("token", () => {
   forgetAccess();
   showToken();
@@ -86,4 +81,5 @@ startListing();
 startOverview();
 startStream();
 startLag();
+startKeyboard();
 route({ focus: false });

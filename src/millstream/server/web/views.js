@@ -25,7 +25,7 @@ export function rowOf(entry, view, columns) {
     place.type = "button";
     place.tabIndex = -1; // reached with Enter and the arrow keys, see rowkeys
     place.title = "Copy the offset";
-    place.ariaLabel = `Copy the offset ${entry.at}`;
+    place.ariaLabel = `Copy the offset ${count(entry.at)}`;
   }
   const what = document.createElement("span");
   what.className = "what";

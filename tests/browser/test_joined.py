@@ -70,7 +70,7 @@ def test_the_field_is_found_in_the_messages_of_common_protocols(server: Server, 
                 {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "x"}},
                 "delta.text",
             ),
-            ({"token": "x", "n": 1}, "token"),
+            ({"token": "x", "n": 1, "model": "y"}, "token"),
             ({"a.b": "x"}, '["a.b"]'),
             ("x", ""),
             ({"outer": [{"text": "x"}]}, "outer[0].text"),
@@ -78,7 +78,7 @@ def test_the_field_is_found_in_the_messages_of_common_protocols(server: Server, 
     ):
         name = f"/protocol/{number}"
         http.put(server.url + name, headers=JSON).raise_for_status()
-        send(server, name, message, message)
+        send(server, name, {"role": "user", "content": {}}, message, message)
         page.evaluate("name => { location.hash = '#/s' + name; }", name)
         page.wait_for_function("want => document.getElementById('name').textContent === want", arg=name)
         watched.wait_for_state("Live")

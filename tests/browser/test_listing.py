@@ -32,7 +32,7 @@ def test_a_tree_opens_and_closes_and_keeps_what_was_chosen(watched: Watched) -> 
         page.click(".item:has-text('/chat/')")
         watched.wait_for_texts(LABELS, ["/chat", "/chat/", *jobs, "/lone/deep/er"])
         assert page.get_attribute(".item:has-text('/chat/')", "aria-expanded") == "false"
-        assert page.text_content(".item:has-text('/chat/') .about") == "2 streams · 0 B"
+        assert page.text_content(".item:has-text('/chat/') .details") == "2 streams · 0 B"
         page.click(".item:has-text('17/log')")
         page.wait_for_function("() => document.getElementById('name').textContent === '/jobs/17/log'")
         put(server, "/later")
@@ -75,10 +75,10 @@ def test_sizes_are_live(watched: Watched) -> None:
         put(server, "/grows/1")
         put(server, "/grows/2")
         page = watched.open(server)
-        watched.wait_for_texts(".item .about", ["2 streams · 0 B", "0 B · text/plain", "0 B · text/plain"])
+        watched.wait_for_texts(".item .details", ["2 streams · 0 B", "0 B · text/plain", "0 B · text/plain"])
         append(server, "/grows/2", "x" * 2048, TEXT)
         watched.wait_for_texts(
-            ".item .about", ["2 streams · 2 KiB", "0 B · text/plain", "2 KiB · text/plain"]
+            ".item .details", ["2 streams · 2 KiB", "0 B · text/plain", "2 KiB · text/plain"]
         )
         assert page.text_content(".item .when") == "now"
 
@@ -95,11 +95,11 @@ def test_sizes_are_live_in_a_long_list_with_one_request_at_a_time(watched: Watch
         asked: list[str] = []
         page.on("request", lambda request: "/__ds/streams" in request.url and asked.append(request.url))
         append(server, "/many/3499", "x" * 1024, TEXT)
-        page.wait_for_selector(".item:has-text('3499') .about:text('1 KiB')")
+        page.wait_for_selector(".item:has-text('3499') .details:text('1 KiB')")
         assert len(asked) <= 3
         assert all("limit=1000" in url and "cursor=" in url for url in asked)
         page.keyboard.press("Home")
-        page.wait_for_selector(".item:has-text('/many/') .about:text('3,500 streams · 1 KiB')")
+        page.wait_for_selector(".item:has-text('/many/') .details:text('3,500 streams · 1 KiB')")
 
 
 def test_a_fork_shows_what_it_inherited(watched: Watched) -> None:
@@ -108,7 +108,7 @@ def test_a_fork_shows_what_it_inherited(watched: Watched) -> None:
         http.put(f"{server.url}/fork", headers={"Stream-Forked-From": "/source"}).raise_for_status()
         watched.open(server)
         watched.wait_for_texts(
-            ".item .about", ["0 B + 2 KiB inherited · fork · text/plain", "2 KiB · text/plain"]
+            ".item .details", ["0 B + 2 KiB inherited · fork · text/plain", "2 KiB · text/plain"]
         )
 
 

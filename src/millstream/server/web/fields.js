@@ -35,9 +35,10 @@ export function textAt(message, keys) {
 export function textPaths(messages) {
   const found = new Map(); // path -> {name, times}
   for (const message of messages) collect(message, "", "", 0, found);
-  const rank = ({ name }) => (USUAL.includes(name) ? USUAL.indexOf(name) : USUAL.length);
+  const isUsual = ({ name }) => Number(USUAL.includes(name));
+  const rank = ({ name }) => USUAL.indexOf(name);
   return [...found]
-    .sort(([, one], [, other]) => rank(one) - rank(other) || other.times - one.times)
+    .sort(([, one], [, other]) => isUsual(other) - isUsual(one) || other.times - one.times || rank(one) - rank(other))
     .map(([path]) => path);
 }
 

@@ -10,7 +10,7 @@ const DEEPEST = 8; // levels below this are indented no further
 export function fillRow(row, shown) {
   const isTree = "level" in shown;
   const item = isTree ? shown.item : shown;
-  const { twist, path, about, when } = (row.parts ??= partsOf(row));
+  const { twist, path, details, when } = (row.parts ??= partsOf(row));
   row.role = isTree ? "treeitem" : "option";
   row.ariaLevel = isTree ? shown.level : null;
   row.ariaExpanded = isTree && shown.folder ? shown.isOpen : null;
@@ -21,22 +21,22 @@ export function fillRow(row, shown) {
   row.classList.toggle("in-tree", isTree);
   write(twist, shown.folder ? (shown.isOpen ? "▾" : "▸") : "");
   write(path, visible(isTree ? shown.label : shown.path));
-  write(about, visible(item ? aboutStream(item) : aboutFolder(shown.folder)));
+  write(details, visible(item ? aboutStream(item) : aboutFolder(shown.folder)));
   const { lastWriteMs } = item ?? shown.folder;
   write(when, lastWriteMs ? ago(lastWriteMs) : "");
 }
 
 function partsOf(row) {
-  const [line, twist, path, details, about, when] = ["line", "twist", "path", "about-item", "about", "when"].map((name) => {
+  const [line, twist, path, about, details, when] = ["name-line", "twist", "path", "about-item", "details", "when"].map((name) => {
     const part = document.createElement("span");
     part.className = name;
     return part;
   });
   twist.ariaHidden = true;
   line.append(twist, path);
-  details.append(about, when);
-  row.replaceChildren(line, details);
-  return { twist, path, about, when };
+  about.append(details, when);
+  row.replaceChildren(line, about);
+  return { twist, path, details, when };
 }
 
 function write(part, words) {

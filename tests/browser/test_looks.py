@@ -82,7 +82,7 @@ def test_every_view_in_both_themes_and_sizes(
 
     watched.open(filled)
     page.wait_for_selector(".item")
-    page.wait_for_selector("#server-facts [data-fact='Appends']")
+    page.wait_for_selector("#server-facts [data-fact='Streams']")
     background = page.evaluate("() => getComputedStyle(document.documentElement).backgroundColor")
     assert background == ("rgb(255, 255, 255)" if theme == "light" else "rgb(20, 24, 27)")
     look_at("overview")

@@ -92,6 +92,7 @@ def test_why_a_stream_may_not_be_read_is_told_where_it_would_be(watched: Watched
         page.click(".brand")
         page.wait_for_selector("#metrics-problem:not([hidden])")
         assert "does not allow" in (page.text_content("#metrics-problem") or "")
+        assert page.is_hidden("#charts")
 
 
 def test_a_token_that_cannot_be_sent_is_refused_in_the_dialog(watched: Watched) -> None:

@@ -64,6 +64,7 @@ async function refresh() {
       factsMs = performance.now();
     }
     problem.hidden = true;
+    document.getElementById("charts").hidden = false;
   } catch (error) {
     fail(error);
   } finally {
@@ -79,8 +80,7 @@ function fail(error) {
   offerToken(problem, error);
   if (!isRefused) return;
   facts.replaceChildren();
-  history = new History();
-  draw();
+  document.getElementById("charts").hidden = true;
 }
 
 function draw() {

@@ -9,7 +9,7 @@ import { count } from "./words.js";
 const FIRST_CUT = 2_000; // characters shown of a long entry at first
 
 export const VIEWS = {
-  json: { pretty: "JSON", joined: "Joined text", plain: "Raw", hex: "Hex" },
+  json: { pretty: "JSON", joined: "Text", plain: "Raw", hex: "Hex" },
   text: { plain: "Text", hex: "Hex" },
   binary: { hex: "Hex", plain: "Text" },
 };

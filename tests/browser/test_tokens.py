@@ -33,6 +33,7 @@ def test_a_token_is_asked_for_used_and_its_limits_told(watched: Watched) -> None
         page.wait_for_selector("#read-only:not([hidden])")
         assert page.text_content("#read-only") == "The token does not allow to write here."
         assert page.is_hidden("#composer")
+        assert "This token allows to read. It expires:" in (page.get_attribute("#token-open", "title") or "")
         for button in ("#create-open", "#fork-open", "#close-open", "#delete-open"):
             assert page.is_disabled(button)
             assert "does not allow" in (page.get_attribute(button, "title") or "")

@@ -108,7 +108,9 @@ async function load({ quietly = false } = {}) {
     opensFirst = false;
     say(fresh.items.length, false, cursor !== null);
   } catch (error) {
-    if (!mine.signal.aborted) fail(error);
+    if (mine.signal.aborted) return;
+    opensFirst = false;
+    fail(error);
   } finally {
     if (loading === mine) loading = null;
   }
@@ -125,6 +127,7 @@ async function refresh() {
   try {
     const { streams } = await (await ask(listingUrl(cursor))).json();
     if (found !== before) return;
+    $("list-problem").hidden = true;
     found.replace(streams);
     arrangeSoon();
   } catch (error) {

@@ -11,6 +11,7 @@ import { Problem, ask, controlUrl, streamUrl, token } from "./server.js";
 import { closeStream, openStream, startStream } from "./stream.js";
 import { startTheme } from "./theme.js";
 import { visible } from "./visible.js";
+import { moment } from "./words.js";
 
 const view = document.getElementById("view");
 const tokenButton = document.getElementById("token-open");
@@ -50,8 +51,11 @@ onAnswer("token", async ({ token: value }) => {
 
 /** Offer what the token allows. */
 async function offerNew() {
-  const { write, reason } = await accessAnywhere();
+  const { read, write, admin, reason, expiresMs } = await accessAnywhere();
   allow(document.getElementById("create-open"), write, reason);
+  const allowed = [read && "read", write && "write", admin && "see the server's statistics"].filter(Boolean);
+  const until = expiresMs ? ` It expires: ${moment(expiresMs)}.` : "";
+  tokenButton.title = token.get() ? `This token allows to ${allowed.join(", ") || "do nothing"}.${until}` : "";
 }
 
 function showToken() {

@@ -60,8 +60,10 @@ async function refresh() {
     await history.load();
     draw();
     if (performance.now() - factsMs >= FACTS_EVERY_MS) {
-      showFacts(await (await ask(controlUrl("server"))).json());
-      factsMs = performance.now();
+      const server = await (await ask(controlUrl("server"))).json();
+      showFacts(server);
+      const isMeasuring = server.durability !== null && server.storeBytes === null;
+      if (!isMeasuring) factsMs = performance.now();
     }
     problem.hidden = true;
     document.getElementById("charts").hidden = false;

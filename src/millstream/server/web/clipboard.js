@@ -11,7 +11,9 @@ export async function copyWith(button, text) {
   const isCopied = await copy(text, button);
   const words = (button.dataset.words ??= button.textContent);
   button.textContent = isCopied ? "Copied" : "Not copied";
-  document.getElementById("copied").textContent = isCopied ? "Copied to the clipboard." : "The browser did not copy it.";
+  // For screen readers; while a dialog is open they hear only what is in it.
+  const told = button.closest("dialog, .stream").querySelector(".copied");
+  told.textContent = isCopied ? "Copied to the clipboard." : "The browser did not copy it.";
   clearTimeout(button.timer);
   button.timer = setTimeout(() => (button.textContent = words), SHOWN_MS);
 }

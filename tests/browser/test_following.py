@@ -5,7 +5,7 @@ import signal
 from pathlib import Path
 
 from browser.watching import JSON, TEXT, Watched, append, http, killable_millstream
-from running import Server, free_port, millstream
+from running import Server, free_port, millstream, uvicorn_server
 
 
 def test_a_stream_is_made_and_what_another_client_appends_is_seen(server: Server, watched: Watched) -> None:
@@ -254,3 +254,19 @@ def test_the_page_works_below_a_path(watched: Watched) -> None:
         page.click("#fork .primary")
         page.wait_for_function("() => document.getElementById('name').textContent === '/below-fork'")
         assert http.head(f"{server.url}/v1/stream/below-fork").status_code == 200
+
+
+def test_the_page_works_in_an_asgi_application(watched: Watched) -> None:
+    with uvicorn_server() as server:
+        page = watched.open(server)
+        page.wait_for_selector("#server-facts [data-fact='Version']")
+        page.wait_for_function("() => !document.getElementById('create-open').disabled")
+        http.put(f"{server.url}/asgi", headers=JSON).raise_for_status()
+        page.wait_for_selector(".item:has-text('/asgi')")  # the list is live
+        page.click(".item")
+        watched.wait_for_state("Live")
+        append(server, "/asgi", '{"delta":"a"}', JSON)
+        watched.wait_for_rows(['{"delta": "a"}'])
+        page.click("#copy-open")
+        assert page.text_content("#copies li:first-child pre") == f"{server.url}/asgi"
+        page.goto("about:blank")  # ends its live read, which uvicorn would wait for

@@ -33,6 +33,7 @@ def take() -> None:
         append(server, "/jobs/17/log", "collected 214 items\n214 passed\n", TEXT)
         http.post(f"{server.url}/jobs/17/log", headers={"Stream-Closed": "true"})
         http.put(f"{server.url}/sensors/wind", headers=JSON)
+        http.put(f"{server.url}/sensors/tide", headers=JSON)
         watched = Watched(browser, viewport={"width": 1200, "height": 690}, color_scheme="light")
         page = watched.open(server, "/chat/1")
         page.wait_for_selector(".item")

@@ -5,7 +5,7 @@ import signal
 from pathlib import Path
 
 from browser.watching import JSON, TEXT, Watched, append, http, killable_millstream
-from running import Server, free_port, millstream
+from running import Server, free_port, millstream, uvicorn_server
 
 
 def test_a_stream_is_made_and_what_another_client_appends_is_seen(server: Server, watched: Watched) -> None:
@@ -97,6 +97,13 @@ def test_a_stream_is_forked_and_deleted(server: Server, watched: Watched) -> Non
     page.wait_for_function("() => document.getElementById('name').textContent === '/forked'")
     watched.wait_for_rows(["1"])
     assert page.text_content("[data-fact='Fork of']") == "/a b/ü"
+    assert page.text_content("[data-fact='Inherited']") == "2 B"
+    assert page.text_content("[data-fact='Size']") == "0 B"
+    page.click("[data-fact='Fork of'] a")
+    watched.wait_for_rows(["1", "2"])
+    assert page.text_content("#name") == "/a b/ü"
+    page.go_back()
+    watched.wait_for_rows(["1"])
     page.click("#delete-open")
     page.click("#delete button[value=cancel]")
     assert http.head(f"{server.url}/forked").status_code == 200
@@ -106,9 +113,26 @@ def test_a_stream_is_forked_and_deleted(server: Server, watched: Watched) -> Non
     assert http.head(f"{server.url}/forked").status_code == 404
 
 
+def test_the_last_messages_of_a_fork_are_found_in_what_it_inherited(server: Server, watched: Watched) -> None:
+    http.put(f"{server.url}/long", headers=JSON)
+    for start in range(0, 2000, 500):
+        messages = [{"n": n, "pad": "x" * 900} for n in range(start, start + 500)]
+        append(server, "/long", json.dumps(messages), JSON)
+    http.put(f"{server.url}/long/fork", headers={**JSON, "Stream-Forked-From": "/long"}).raise_for_status()
+    append(server, "/long/fork", '{"n":2000}', JSON)
+    read_from: list[str] = []
+    watched.page.on("request", lambda request: "live=sse" in request.url and read_from.append(request.url))
+    page = watched.open(server, "/long/fork")
+    page.wait_for_function("() => document.getElementById('counts').dataset.received === '200'")
+    assert json.loads(watched.rows()[-1])["n"] == 2000
+    assert not any("offset=-1" in url for url in read_from)  # not all of it was read
+    assert page.text_content("[data-fact='Inherited']") == "1.76 MiB"
+
+
 def test_a_refusal_is_told_in_words(server: Server, watched: Watched) -> None:
     page = watched.open(server, "/not/there")
-    watched.wait_for_state("There is no such stream.")
+    watched.wait_for_state("There is no stream at /not/there.")
+    assert page.text_content("#stream-problem") == "There is no stream at /not/there."
     http.put(f"{server.url}/taken", headers=TEXT)
     page.click("#create-open")
     page.fill("#create [name=path]", "/taken")
@@ -230,3 +254,19 @@ def test_the_page_works_below_a_path(watched: Watched) -> None:
         page.click("#fork .primary")
         page.wait_for_function("() => document.getElementById('name').textContent === '/below-fork'")
         assert http.head(f"{server.url}/v1/stream/below-fork").status_code == 200
+
+
+def test_the_page_works_in_an_asgi_application(watched: Watched) -> None:
+    with uvicorn_server() as server:
+        page = watched.open(server)
+        page.wait_for_selector("#server-facts [data-fact='Version']")
+        page.wait_for_function("() => !document.getElementById('create-open').disabled")
+        http.put(f"{server.url}/asgi", headers=JSON).raise_for_status()
+        page.wait_for_selector(".item:has-text('/asgi')")  # the list is live
+        page.click(".item")
+        watched.wait_for_state("Live")
+        append(server, "/asgi", '{"delta":"a"}', JSON)
+        watched.wait_for_rows(['{"delta": "a"}'])
+        page.click("#copy-open")
+        assert page.text_content("#copies li:first-child pre") == f"{server.url}/asgi"
+        page.goto("about:blank")  # ends its live read, which uvicorn would wait for

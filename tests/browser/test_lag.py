@@ -86,7 +86,7 @@ def test_reports_are_shown_as_another_client_appends_them(browser: Any, watched:
     with millstream() as server:
         page = watched.open(server)
         page.click("#lag-open")
-        wait_for_lag_state(watched, "There is no such stream.")
+        wait_for_lag_state(watched, "There is no stream at /_profile.")
         assert "There is no stream /_profile yet." in page.text_content("#lag-hint")
         publish(server, report("chat/1"), report("jobs", lagBytes=2048, rows=1000))
         wait_for_lag_state(watched, "Live")

@@ -25,7 +25,7 @@ def test_the_page_and_all_that_it_loads_come_with_a_strict_policy(server: Server
         page = http.get(f"{server.url}{root}ui")
         assert page.headers["content-type"] == "text/html; charset=utf-8"
         loaded = re.findall(r'(?:src|href)="(ui/[^"]+)"', page.text)
-        assert {"ui/main.js", "ui/style.css"} <= set(loaded)
+        assert {"ui/main.js", "ui/base.css"} <= set(loaded)
         modules = set(loaded)
         while modules:
             answer = http.get(f"{server.url}{root}{modules.pop()}")

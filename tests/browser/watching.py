@@ -125,13 +125,12 @@ class Watched:
 
 
 def violations(page: Any, axe: str) -> list[str]:
-    """What axe-core rates as serious or critical on the page."""
+    """What axe-core finds wrong on the page, however little it matters."""
     page.evaluate(axe)
     found = page.evaluate("() => axe.run(document, {resultTypes: ['violations']})")
     return [
         f"{rule['id']} ({rule['impact']}): {node['html'][:200]} {node.get('failureSummary', '')[:300]}"
         for rule in found["violations"]
-        if rule["impact"] in ("serious", "critical")
         for node in rule["nodes"]
     ]
 

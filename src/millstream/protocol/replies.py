@@ -175,11 +175,13 @@ def _listed(stream: streams.Stream, may_read: Callable[[str], bool]) -> dict[str
         "closed": stream.closed,
         "bytes": stream.tail - max(stream.base, stream.start),
         "createdMs": stream.created_ms,
+        "lastWriteMs": stream.last_write_ms,
         "ttlSeconds": stream.lifetime.ttl_s,
         "expiresMs": stream.deadline_ms,
         "retainBytes": stream.retention.bytes,
         "retainSeconds": stream.retention.seconds,
         "forkedFrom": fork.source_name if fork is not None and may_read(fork.source_name) else None,
+        "inheritedBytes": stream.inherited_bytes,
     }
 
 

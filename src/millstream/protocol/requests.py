@@ -211,6 +211,16 @@ def parse_listing(query: Query) -> ListingRequest:
     return ListingRequest(_text(query, b"prefix"), _text(query, b"glob"), _text(query, b"cursor"), limit)
 
 
+def parse_access(query: Query) -> str | None:
+    """Read the stream that a question about access is about; None for any stream."""
+    return _text(query, b"path") or None
+
+
+def parse_history(query: Query) -> int:
+    """Read the time, in milliseconds, after which samples are wanted; 0 for all."""
+    return headers.parse_integer(query.one(b"after") or b"0", "after")
+
+
 def _text(query: Query, name: bytes) -> str:
     try:
         return (query.one(name) or b"").decode()

@@ -70,11 +70,23 @@ class Stream(msgspec.Struct, omit_defaults=True):
     shared: Shared | None = None
     producer_floor: int = NO_FLOOR
     """The highest epoch of all producers that were forgotten."""
+    written_ms: int = 0
+    """When something was last appended; 0 if nothing was, or not since this is recorded."""
+
+    @property
+    def last_write_ms(self) -> int:
+        """When the stream was last appended to or closed, or else created."""
+        return self.written_ms or self.created_ms
 
     @property
     def base(self) -> int:
         """Where the stream's own bytes begin; those before it belong to its source."""
         return self.fork.base if self.fork is not None else 0
+
+    @property
+    def inherited_bytes(self) -> int:
+        """How many bytes of its source a fork still has."""
+        return max(0, self.base - self.start)
 
     @property
     def own_bytes(self) -> int:
@@ -254,6 +266,7 @@ def apply_append(stream: Stream, change: Append, now_ms: int) -> None:
     if stream.retention.seconds is not None and change.tail > stream.tail:
         stream.marks = retention.marked(stream.marks, stream.retention, change.tail, now_ms)
     stream.tail = change.tail
+    stream.written_ms = now_ms
     stamp = change.stamp
     if stamp is not None:
         _remember(stream, change, stamp, now_ms)

@@ -116,6 +116,7 @@ async def _tick(routes: Routes) -> None:
             routes.store.expire(clock_ms())
             routes.live.tick(loop.time())
             routes.metrics.latencies.start_interval()
+            routes.overview.history.tick(clock_ms())
         except Exception:
             _log.exception("periodic work failed; it will run again")
 

@@ -62,6 +62,28 @@ class Grant(msgspec.Struct, frozen=True):
         return any(scope.action in (action, Action.ADMIN) and scope.glob == "**" for scope in self.scopes)
 
 
+class Access(msgspec.Struct, frozen=True, rename="camel"):
+    """What a grant allows on one stream, or on some stream; and until when."""
+
+    path: str | None
+    read: bool
+    write: bool
+    admin: bool
+    expires_ms: int | None
+
+
+def access_of(grant: Grant, name: str | None) -> Access:
+    """Tell what a grant allows on a stream; without a name, what it allows on some stream."""
+
+    def may(action: Action) -> bool:
+        return grant.allows_some(action) if name is None else grant.allows(action, name)
+
+    expires_ms = None if grant.expires_s is None else round(grant.expires_s * 1000)
+    # Admin rights on the server are those on every stream: the metrics ask for them at the root.
+    is_admin = grant.allows(Action.ADMIN, "/")
+    return Access(name, may(Action.READ), may(Action.WRITE), is_admin, expires_ms)
+
+
 _ACTIONS = frozenset(action.value for action in Action)
 
 EVERYTHING = Grant((Scope(Action.ADMIN),))

@@ -1,7 +1,10 @@
 """The control APIs below `__ds`: requests about the server instead of one stream.
 
 GET __ds/streams   the listing (`listing`); only streams that the token may read
-GET __ds/metrics   for Prometheus; needs the scope `admin` if tokens are required
+GET __ds/access    what the token allows, on one stream or on any
+GET __ds/metrics   for Prometheus; this and the next two need the scope `admin` if tokens are required
+GET __ds/server    version, uptime, sizes and totals
+GET __ds/history   the numbers of the last 15 minutes
 GET __ds/healthz   200 while the process responds
 GET __ds/readyz    200 while appends are accepted: the server is not draining, and its disk has not failed
 GET __ds/ui        the web page (`pages`)
@@ -14,15 +17,16 @@ import msgspec
 from millstream.protocol import caching, headers, problems
 from millstream.protocol.http import Header, Reply
 from millstream.protocol.queries import Query
-from millstream.protocol.requests import parse_listing
+from millstream.protocol.requests import parse_access, parse_history, parse_listing
 from millstream.server.access.auth import Auth, refuse
-from millstream.server.access.grants import Action
+from millstream.server.access.grants import Action, access_of
 from millstream.server.live.readers import LiveReaders
 from millstream.server.request import Answer, Request
 from millstream.server.routes.listing import Listing
 from millstream.server.routes.pages import Pages
 from millstream.server.telemetry import metrics
 from millstream.server.telemetry.metrics import Metrics
+from millstream.server.telemetry.overview import Overview
 from millstream.store.base import Store
 
 _NO_STORE = (b"cache-control", caching.NO_STORE)
@@ -39,6 +43,7 @@ class Control:
         auth: Auth,
         listing: Listing,
         metrics: Metrics,
+        overview: Overview,
         clock_ms: Callable[[], int],
     ) -> None:
         self._store = store
@@ -46,11 +51,15 @@ class Control:
         self._auth = auth
         self._listing = listing
         self._metrics = metrics
+        self._overview = overview
         self._clock_ms = clock_ms
         self._pages = Pages(live.settings.path)
         self._routes: dict[str, Callable[[Request], Answer]] = {
             "streams": self._streams,
-            "metrics": self._show_metrics,
+            "access": self._access,
+            "metrics": self._for_admins(lambda _request: self.metrics_reply()),
+            "server": self._for_admins(self._server),
+            "history": self._for_admins(self._history),
             "healthz": lambda _request: self.health_reply(),
             "readyz": lambda _request: self.readiness_reply(),
         }
@@ -67,13 +76,25 @@ class Control:
             return problems.LISTING_FORBIDDEN
         return self._listing.answer(parse_listing(Query(request.query)), request.grant)
 
-    def _show_metrics(self, request: Request) -> Answer:
-        refusal = self._auth.identify(request, self._clock_ms() / 1000) or refuse(
-            request.grant, Action.ADMIN, "/"
-        )
+    def _access(self, request: Request) -> Answer:
+        refusal = self._auth.identify(request, self._clock_ms() / 1000)
         if refusal is not None:
             return refusal
-        return self.metrics_reply()
+        return _json(msgspec.json.encode(access_of(request.grant, parse_access(Query(request.query)))))
+
+    def _for_admins(self, show: Callable[[Request], Reply]) -> Callable[[Request], Answer]:
+        def answer(request: Request) -> Answer:
+            refusal = self._auth.identify(request, self._clock_ms() / 1000)
+            return refusal or refuse(request.grant, Action.ADMIN, "/") or show(request)
+
+        return answer
+
+    def _server(self, _request: Request) -> Reply:
+        return _json(self._overview.facts(self._clock_ms()))
+
+    def _history(self, request: Request) -> Reply:
+        after_ms = parse_history(Query(request.query))
+        return _json(self._overview.samples(after_ms, self._clock_ms()))
 
     def metrics_reply(self) -> Reply:
         """Return all metrics."""
@@ -94,4 +115,8 @@ class Control:
 def _status(status: str, *, ready: bool) -> Reply:
     if not ready:
         return problems.not_ready(status)
-    return Reply(200, [_JSON, _NO_STORE], msgspec.json.encode({"status": status}))
+    return _json(msgspec.json.encode({"status": status}))
+
+
+def _json(body: bytes) -> Reply:
+    return Reply(200, [_JSON, _NO_STORE], body)

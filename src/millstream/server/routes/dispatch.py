@@ -29,9 +29,10 @@ from millstream.server.routes.pages import at_root
 from millstream.server.routes.reads import ReadRoutes
 from millstream.server.routes.writes import WriteRoutes, failed
 from millstream.server.settings import Settings
-from millstream.server.telemetry.engine_metrics import EngineMetrics
+from millstream.server.telemetry.engine_metrics import EngineMetrics, SizeWatch
 from millstream.server.telemetry.latencies import CONTROL
 from millstream.server.telemetry.metrics import Labelled, Metrics
+from millstream.server.telemetry.overview import Overview
 from millstream.store.base import Store
 from millstream.store.pending import when
 
@@ -42,7 +43,13 @@ _ACTIONS = {
     b"POST": Action.WRITE,
     b"DELETE": Action.WRITE,
 }
-_COUNTED_CONTROLS = ("streams", "metrics")  # what costs something; whether the server lives, all may ask
+_COUNTED_CONTROLS = (
+    "streams",
+    "access",
+    "metrics",
+    "server",
+    "history",
+)  # what costs something; whether the server lives, all may ask
 _KEPT_PLACES = 8192
 
 Route = Callable[[str, Request], Answer]
@@ -62,7 +69,9 @@ class Routes:
         )
         self.metrics.watch("millstream_readers", "Live readers now.", self._readers, label="mode")
         self.metrics.watch("millstream_streams", "Streams, also those kept for forks.", store.count_streams)
-        self.metrics.include(EngineMetrics(store))
+        sizes = SizeWatch(store)
+        self.metrics.include(EngineMetrics(store, sizes))
+        self.overview = Overview(self.live, self.metrics, sizes, clock_ms())
         self._clock_ms = clock_ms
         self._listing = Listing(store, CursorSeal(), clock_ms)
         self.admission = Admission(store, settings)
@@ -88,7 +97,9 @@ class Routes:
         self.cors = cors.Cors(settings.cors_origin)
         self._origins = Origins(settings, is_open=auth.is_open)
         self._checks_host, self._accepted_hosts = self._origins.checks_host, self._origins.accepted_hosts
-        self.controls = Control(self.store, self.live, auth, self._listing, self.metrics, self._clock_ms)
+        self.controls = Control(
+            self.store, self.live, auth, self._listing, self.metrics, self.overview, self._clock_ms
+        )
         self._writes.adopt(settings, self._origins)
         self._limits = Limits(settings)
         self.is_guarded = self._limits.are_on or not auth.is_open

@@ -28,13 +28,13 @@ class SizeWatch:
         self._measuring: threading.Thread | None = None
         self._next_s = 0.0
 
-    def latest(self) -> Sizes | None:
-        """Return the last known sizes; start a new measurement if they are old."""
+    def latest(self, wait_s: float = _FIRST_WAIT_S) -> Sizes | None:
+        """Return the last known sizes; start a new measurement if they are old, and wait for the first."""
         if self._measuring is None and time.monotonic() >= self._next_s:
             self._measuring = threading.Thread(target=self._measure, name="millstream-sizes", daemon=True)
             self._measuring.start()
             if self._sizes is None:  # long enough for a small store; a large one has sizes in the next scrape
-                self._measuring.join(_FIRST_WAIT_S)
+                self._measuring.join(wait_s)
         return self._sizes
 
     def _measure(self) -> None:
@@ -50,9 +50,9 @@ class SizeWatch:
 class EngineMetrics:
     """The metrics of a store; none for a store without a disk."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, sizes: SizeWatch) -> None:
         self._store = store
-        self._sizes = SizeWatch(store)
+        self._sizes = sizes
 
     def collect(self) -> Iterator[Metric]:
         """Yield all metrics; called by the registry."""

@@ -33,7 +33,7 @@ _COUNTERS = (
     ),
 )
 
-_BUILD = {"version": version("millstream"), "python": platform.python_version()}
+BUILD = {"version": version("millstream"), "python": platform.python_version()}
 
 Labelled = dict[str, float]
 """Values by the label's value."""
@@ -91,7 +91,7 @@ class Metrics:
 
     def collect(self) -> Iterator[Metric]:
         """Yield all metrics; called by the registry."""
-        yield InfoMetricFamily("millstream_build", "The version that is running.", value=_BUILD)
+        yield InfoMetricFamily("millstream_build", "The version that is running.", value=BUILD)
         for name, help, attribute in _COUNTERS:
             yield CounterMetricFamily(name, help, value=getattr(self, attribute))
         for name, help, label, value in self._gauges:

@@ -1,5 +1,6 @@
 // Actions on the open stream: append, fork, close, delete.
 
+import { accessAnywhere, accessTo, allow } from "./access.js";
 import { addressOf, typedName } from "./address.js";
 import { utf8 } from "./contents.js";
 import { onAnswer, openDialog, showError } from "./dialogs.js";
@@ -27,6 +28,25 @@ export function startActions(whatIsOpen) {
   onAnswer("fork", fork);
   onAnswer("close", close);
   onAnswer("delete", remove);
+}
+
+/** Offer what can be done with a stream: what the token allows, and nothing that changes a closed one. */
+export async function offerActions(mine) {
+  const [here, anywhere] = await Promise.all([accessTo(mine.name, mine.stop.signal), accessAnywhere()]);
+  if (current() !== mine) return;
+  mine.access = here;
+  allow($("fork-open"), anywhere.write, "The token does not allow to write any stream.");
+  allow($("delete-open"), here.write, here.reason);
+  showWritable(mine);
+}
+
+/** Show the form to append, or why there is none. */
+export function showWritable({ about, access }) {
+  const reason = about.closed ? "The stream is closed." : access.reason;
+  allow($("close-open"), !reason, reason);
+  $("composer").hidden = Boolean(reason);
+  $("read-only").hidden = about.closed || !reason;
+  $("read-only").textContent = reason;
 }
 
 function body(kind, text, { hex = false, newline = false } = {}) {

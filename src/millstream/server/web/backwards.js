@@ -11,8 +11,9 @@ const MOST_STEPS = 256; // of a megabyte each, as the server is set up by defaul
 /** Return an offset to read from, or null if the stream is too large to find one. */
 export async function before(name, about, kind, wantedBytes, signal) {
   const tail = position(about.tail);
-  const base = tail - about.bytes;
-  if (about.bytes <= wantedBytes) return "-1";
+  const size = about.bytes + (about.inheritedBytes ?? 0);
+  const base = tail - size;
+  if (size <= wantedBytes) return "-1";
   if (kind !== "json") return moved(about.tail, Math.max(base, roundedDown(tail - wantedBytes)));
   let offset = "-1";
   let found = "-1";

@@ -1,6 +1,7 @@
 // A small line chart: the newest value is at the right, zero at the bottom.
 //
-// `draw` takes samples at equal intervals, the last one now; `drawOver` takes values with their times.
+// Both ways to draw take values with their times: `drawUntil` for a span of time that ends now, `drawOver` from the
+// first value to the last.
 
 const SVG = "http://www.w3.org/2000/svg";
 const WIDTH = 300;
@@ -18,12 +19,11 @@ export class Chart {
   #from = made("span", "");
   #until = made("span", "");
 
-  /** `thousand` is the ratio of adjacent units: 1024 for bytes. */
-  constructor(title, words, samples, span, thousand = 1000) {
+  /** `words` formats a value; `thousand` is the ratio of adjacent units: 1024 for bytes. */
+  constructor(title, words, thousand = 1000) {
     this.#thousand = thousand;
     this.#title = title;
     this.#words = words;
-    this.samples = samples;
     this.#svg.setAttribute("viewBox", `0 0 ${WIDTH} ${HEIGHT}`);
     this.#svg.setAttribute("preserveAspectRatio", "none");
     this.#svg.setAttribute("role", "img");
@@ -36,18 +36,17 @@ export class Chart {
     const plot = made("div", "plot");
     plot.append(this.#top, this.#svg);
     const axis = made("div", "axis");
-    this.#from.textContent = `${span} ago`;
-    this.#until.textContent = "now";
     axis.append(this.#from, made("span", "spring"), this.#until);
     this.element = made("figure", "chart");
     this.element.append(caption, plot, axis);
-    this.draw([]);
+    this.#draw([]);
   }
 
-  /** Draw values; null is a gap. */
-  draw(values) {
-    const left = (index) => 1 - (values.length - 1 - index) / (this.samples - 1);
-    this.#draw(values.map((value, index) => [left(index), value]));
+  /** Draw [milliseconds, value] pairs in time order over the `spanMs` before `nowMs`; null is a gap. */
+  drawUntil(points, nowMs, spanMs) {
+    this.#draw(points.map(([ms, value]) => [1 - (nowMs - ms) / spanMs, value]));
+    this.#from.textContent = `${Math.round(spanMs / 60_000)} min ago`;
+    this.#until.textContent = "now";
     this.#svg.setAttribute("aria-label", `${this.#title}: ${this.#value.textContent} now`);
   }
 

@@ -1,42 +1,41 @@
 // The properties of a stream, as the server reports them, updated while the stream is read.
 
+import { addressOf } from "./address.js";
 import { VIEWS } from "./views.js";
-import { Problem, ask, controlUrl, streamUrl } from "./server.js";
+import { ask, controlUrl, streamUrl } from "./server.js";
 import { position } from "./offsets.js";
 import { visible } from "./visible.js";
 import { bytes, count, moment } from "./words.js";
 
 const $ = (id) => document.getElementById(id);
 
-/** Look up a stream in the listing, which has most properties, or else with HEAD. */
+/** Look up a stream in the listing, which has most properties, or else by a read of nothing. */
 export async function describe({ name, stop }) {
   const url = controlUrl("streams", { prefix: name, limit: 1 });
   const [found] = (await (await ask(url, { signal: stop.signal })).json()).streams;
   if (found?.path === name) return found;
-  const head = await ask(streamUrl(name), { method: "HEAD", signal: stop.signal }).catch((error) => {
-    // A response to HEAD has no body and so no error message.
-    const words = { 404: "There is no such stream.", 410: "The stream was deleted." }[error.status];
-    throw words ? new Problem(error.status, words) : error;
-  });
-  const tail = head.headers.get("Stream-Next-Offset");
-  const contentType = head.headers.get("Content-Type");
-  return { path: name, contentType, tail, bytes: position(tail), closed: head.headers.has("Stream-Closed") };
+  // Not HEAD: a response to HEAD has no body, and so no reason for a refusal.
+  const read = await ask(streamUrl(name, { offset: "now" }), { signal: stop.signal });
+  const tail = read.headers.get("Stream-Next-Offset");
+  const contentType = read.headers.get("Content-Type");
+  const size = { bytes: position(tail), inheritedBytes: 0 };
+  return { path: name, contentType, tail, ...size, closed: read.headers.has("Stream-Closed") };
 }
 
 export function showAbout({ about, kind }) {
-  const facts = [["Type", about.contentType], ["Size", bytes(about.bytes)], ["Tail", about.tail]];
+  const facts = [["Type", about.contentType], ["Size", bytes(about.bytes)]];
+  if (about.inheritedBytes) facts.push(["Inherited", bytes(about.inheritedBytes)]);
+  if (about.forkedFrom) facts.push(["Fork of", linkTo(about.forkedFrom)]);
+  facts.push(["Tail", about.tail]);
   if (about.createdMs) facts.push(["Created", moment(about.createdMs)]);
+  if (about.lastWriteMs) facts.push(["Last write", moment(about.lastWriteMs)]);
   if (about.ttlSeconds !== null && about.ttlSeconds !== undefined) facts.push(["TTL", `${count(about.ttlSeconds)} s`]);
   if (about.expiresMs) facts.push(["Expires", moment(about.expiresMs)]);
   if (about.retainBytes) facts.push(["Retain bytes", bytes(about.retainBytes)]);
   if (about.retainSeconds) facts.push(["Retain seconds", `${count(about.retainSeconds)} s`]);
-  if (about.forkedFrom) facts.push(["Fork of", about.forkedFrom]);
   $("facts").replaceChildren(...facts.map(([name, value]) => fact(name, value)));
   $("closed").hidden = !about.closed;
   $("as").replaceChildren(...Object.entries(VIEWS[kind]).map(([value, words]) => new Option(words, value)));
-  $("composer").hidden = about.closed;
-  $("fork-open").disabled = $("delete-open").disabled = false;
-  $("close-open").disabled = about.closed;
   $("newline-field").hidden = kind !== "text";
   $("hex-field").hidden = kind !== "binary";
 }
@@ -46,10 +45,18 @@ function fact(name, value) {
   const term = document.createElement("dt");
   term.textContent = name;
   const description = document.createElement("dd");
-  description.textContent = visible(value);
+  if (value instanceof Node) description.append(value);
+  else description.textContent = visible(value);
   description.dataset.fact = name;
   box.append(term, description);
   return box;
+}
+
+function linkTo(name) {
+  const link = document.createElement("a");
+  link.href = addressOf(name);
+  link.textContent = visible(name);
+  return link;
 }
 
 export function showOffset(mine, offset) {
@@ -59,6 +66,8 @@ export function showOffset(mine, offset) {
     mine.about.bytes += grown;
     $("facts").querySelector('[data-fact="Tail"]').textContent = offset;
     $("facts").querySelector('[data-fact="Size"]').textContent = bytes(mine.about.bytes);
+    const written = $("facts").querySelector('[data-fact="Last write"]');
+    if (written && mine.isLive) written.textContent = moment(Date.now());
   }
   $("at").textContent = `next offset ${count(position(offset))}`;
 }

@@ -14,6 +14,11 @@ export function hexLines(bytes, start, width) {
   return lines.join("\n");
 }
 
+/** All bytes as hex digits; *Append* takes them as they are. */
+export function hexDigits(bytes) {
+  return Array.from(bytes, (byte) => HEX[byte]).join(" ");
+}
+
 /** Parse hex as typed by the user; null if it is not hex. */
 export function parseHex(text) {
   const digits = text.replace(/[\s:_-]|0x/g, "");

@@ -21,7 +21,7 @@ const CHARTS = [
   ["Lag", (report) => report.lagBytes, bytes, 1024],
   ["Rows in each report", (report) => report.rows, count],
   ["Bytes in each report", (report) => report.bytes, bytes, 1024],
-].map(([title, measure, words, thousand]) => ({ measure, chart: new Chart(title, words, 2, "", thousand) }));
+].map(([title, measure, words, thousand]) => ({ measure, chart: new Chart(title, words, thousand) }));
 
 /** The open report stream: {name, reports, chosen, tail, stop, drawing}, or null. */
 let open = null;

@@ -7,6 +7,7 @@
 // Entries may arrive at any rate: they are drawn at most once per frame, and drawing takes at most a quarter of the time.
 
 import { searchable } from "./contents.js";
+import { startRowKeys } from "./rowkeys.js";
 import { rowOf, showMore } from "./views.js";
 import { count, many } from "./words.js";
 
@@ -45,12 +46,15 @@ export class Log {
   #entryOf = new WeakMap();
   #columns = 80;
   #remark = "";
+  #mirror = null;
 
-  /** `onFollow` is called when following starts or stops. */
-  constructor(box, newer, onFollow) {
+  /** `onFollow` is called when following starts or stops, `onCopy` with a button of an entry and the entry. */
+  constructor(box, newer, { onFollow, onCopy }) {
     this.#box = box;
     this.#newer = newer;
     this.onFollow = onFollow;
+    this.onCopy = onCopy;
+    startRowKeys(box);
     this.#end.hidden = this.#note.hidden = true;
     box.replaceChildren(this.#note, this.#rows, this.#end);
     new ResizeObserver(() => this.#measure()).observe(box);
@@ -58,7 +62,7 @@ export class Log {
     box.addEventListener("wheel", (event) => event.deltaY < 0 && this.#stopFollowing(), { passive: true });
     box.addEventListener("touchmove", () => this.#stopFollowing(), { passive: true });
     box.addEventListener("keydown", (event) => {
-      if (["ArrowUp", "PageUp", "Home"].includes(event.key)) this.#stopFollowing();
+      if (["ArrowUp", "PageUp", "Home", "Enter"].includes(event.key)) this.#stopFollowing();
     });
     box.addEventListener("click", (event) => this.#clicked(event));
     newer.addEventListener("click", () => this.follow(true));
@@ -77,14 +81,17 @@ export class Log {
   }
 
   add(entries, grown = null) {
+    const matching = [];
     for (const entry of entries) {
       entry.seq = this.#nextSeq;
       this.#nextSeq += 1;
       entry.row = null;
       this.#entries.push(entry);
       this.#bytes += entry.size;
-      if (this.#matches(entry)) this.#shown.push(entry);
+      if (this.#matches(entry)) matching.push(entry);
     }
+    for (const entry of matching) this.#shown.push(entry);
+    this.#mirror?.add(matching);
     if (grown?.row) this.#grown.add(grown);
     if (this.#entries.length > MAX_ENTRIES * 1.1 || this.#bytes > MAX_BYTES * 1.1) this.#trim();
     this.#schedule();
@@ -106,6 +113,13 @@ export class Log {
   show(view) {
     this.#view = view;
     this.#refilter();
+  }
+
+  /** Let another view show the entries, while the log's own box is hidden; null ends that. */
+  mirrorTo(view) {
+    this.#mirror = view;
+    this.#box.hidden = view !== null;
+    view?.reset(() => this.#shown);
   }
 
   filter(needle) {
@@ -142,6 +156,7 @@ export class Log {
     this.#rows.replaceChildren();
     this.#shown = this.#entries.filter((entry) => this.#matches(entry));
     this.#first = this.#last = this.#following ? 0 : Math.max(0, this.#shown.length - WINDOW);
+    this.#mirror?.reset(() => this.#shown);
     this.#schedule();
   }
 
@@ -177,6 +192,7 @@ export class Log {
   }
 
   #draw() {
+    if (this.#mirror) return this.#notes();
     for (const entry of this.#grown) {
       if (entry.row) entry.row.replaceWith(this.#row(entry));
     }
@@ -205,7 +221,7 @@ export class Log {
     const words = this.#dropped ? older : this.#remark;
     this.#note.hidden = !words || this.#first > 0;
     if (this.#note.textContent !== words) this.#note.textContent = words;
-    const unseen = this.#shown.length - this.#last;
+    const unseen = this.#mirror ? 0 : this.#shown.length - this.#last;
     this.#newer.hidden = this.#following;
     this.#newer.textContent = unseen > 0 ? `↓ ${count(unseen)} newer` : "↓ Latest";
   }
@@ -265,9 +281,11 @@ export class Log {
   }
 
   #clicked(event) {
-    const row = event.target.closest?.(".more")?.closest(".row");
+    const button = event.target.closest?.("button");
+    const row = button?.closest(".row");
     const entry = row && this.#entryOf.get(row);
     if (!entry) return;
+    if (!button.matches(".more")) return this.onCopy(button, entry);
     showMore(entry);
     const fresh = this.#row(entry);
     row.replaceWith(fresh);

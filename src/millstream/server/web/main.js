@@ -1,14 +1,17 @@
 // The page: selects the view to show and connects the buttons around it.
 
+import { accessAnywhere, allow, forgetAccess } from "./access.js";
 import { addressOf, nameAt, reportsAt, typedName } from "./address.js";
 import { onAnswer, openDialog } from "./dialogs.js";
+import { startKeyboard } from "./keyboard.js";
 import { closeLag, openLag, startLag } from "./lag.js";
 import { reloadListing, showAsOpen, startListing } from "./listing.js";
-import { startMetrics } from "./metrics.js";
-import { ask, streamUrl, token } from "./server.js";
+import { startOverview } from "./overview.js";
+import { Problem, ask, controlUrl, streamUrl, token } from "./server.js";
 import { closeStream, openStream, startStream } from "./stream.js";
 import { startTheme } from "./theme.js";
 import { visible } from "./visible.js";
+import { moment } from "./words.js";
 
 const view = document.getElementById("view");
 const tokenButton = document.getElementById("token-open");
@@ -39,7 +42,21 @@ onAnswer("create", async ({ path, type, ttl, bytes, seconds }) => {
   location.hash = addressOf(name);
 });
 
-onAnswer("token", ({ token: value }) => token.set(value.trim()));
+onAnswer("token", async ({ token: value }) => {
+  const typed = value.trim();
+  if (/[^\x21-\x7e]/.test(typed)) throw new Problem(400, "A token is one word of letters, digits and punctuation.");
+  if (typed) await ask(controlUrl("access"), { as: typed }); // refused ones are not kept: the dialog says why
+  token.set(typed);
+});
+
+/** Offer what the token allows. */
+async function offerNew() {
+  const { read, write, admin, reason, expiresMs } = await accessAnywhere();
+  allow(document.getElementById("create-open"), write, reason);
+  const allowed = [read && "read", write && "write", admin && "see the server's statistics"].filter(Boolean);
+  const until = expiresMs ? ` It expires: ${moment(expiresMs)}.` : "";
+  tokenButton.title = token.get() ? `This token allows to ${allowed.join(", ") || "do nothing"}.${until}` : "";
+}
 
 function showToken() {
   tokenButton.textContent = token.get() ? "Token: set" : "Token";
@@ -54,19 +71,19 @@ document.getElementById("skip").addEventListener("click", (event) => {
   event.preventDefault();
   view.focus();
 });
-document.addEventListener("keydown", (event) => {
-  const isTyping = event.target.closest("input, textarea, select, dialog");
-  if (event.key !== "/" || isTyping || event.ctrlKey || event.metaKey || event.altKey) return;
-  event.preventDefault();
-  document.getElementById("query").focus();
+window.addEventListener("token", () => {
+  forgetAccess();
+  showToken();
+  offerNew();
 });
-window.addEventListener("token", showToken);
 window.addEventListener("hashchange", () => route());
 
 startTheme(document.getElementById("theme"));
 showToken();
+offerNew();
 startListing();
-startMetrics();
+startOverview();
 startStream();
 startLag();
+startKeyboard();
 route({ focus: false });

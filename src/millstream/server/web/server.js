@@ -46,10 +46,16 @@ export class Problem extends Error {
   get wantsToken() {
     return this.status === 401;
   }
+
+  /** Whether the token is valid and does not allow this. */
+  get isForbidden() {
+    return this.status === 403;
+  }
 }
 
-export async function ask(url, { method = "GET", headers = {}, body, signal } = {}) {
-  const sent = token.get() ? { ...headers, Authorization: `Bearer ${token.get()}` } : headers;
+/** Make a request with the token of this tab, or with another one, `as`. */
+export async function ask(url, { method = "GET", headers = {}, body, signal, as = token.get() } = {}) {
+  const sent = as ? { ...headers, Authorization: `Bearer ${as}` } : headers;
   let response;
   try {
     response = await fetch(url, { method, headers: sent, body, signal, cache: "no-store", credentials: "omit" });

@@ -1,22 +1,43 @@
 // One stream: follows its messages live, from the selected position.
 
-import { startActions } from "./actions.js";
+import { offerActions, showWritable, startActions } from "./actions.js";
 import { before } from "./backwards.js";
+import { copyWith } from "./clipboard.js";
 import { contentsOf, kindOf } from "./contents.js";
+import { startCopying } from "./copying.js";
 import { describe, showAbout, showOffset } from "./facts.js";
+import { Joined } from "./joined.js";
 import { Log } from "./log.js";
-import { parseOffset, position } from "./offsets.js";
+import { moved, parseOffset, position } from "./offsets.js";
+import { offerToken } from "./reasons.js";
 import { Problem } from "./server.js";
 import { STATES, Tail } from "./tail.js";
+import { VIEWS, copyOf } from "./views.js";
 import { visible } from "./visible.js";
 import { bytes, count, many } from "./words.js";
 
 const BYTES_PER_ENTRY = { json: 256, text: 128, binary: 256 }; // first estimate of how far back "last" is
 const AMOUNTS = { json: (number) => many(number, "message"), text: (number) => many(number, "line"), binary: bytes };
 
-const $ = (id) => document.getElementById(id);
-const log = new Log($("log"), $("newer"), (following) => ($("follow").ariaPressed = following));
+const JOINED_AT_LEAST = 2000; // of the last messages; tokens are short
 
+const $ = (id) => document.getElementById(id);
+const joined = new Joined(
+  { box: $("joined"), field: $("field"), note: $("joined-note"), choices: $("fields") },
+  (following) => log.follow(following),
+);
+const log = new Log($("log"), $("newer"), {
+  onFollow: (following) => {
+    $("follow").ariaPressed = following;
+    joined.follow(following);
+  },
+  onCopy: (button, entry) => {
+    const isOffset = button.matches(".place");
+    copyWith(button, isOffset ? moved(open.about.tail, entry.at) : copyOf(entry));
+  },
+});
+
+const views = {}; // the view that was last selected for each kind of content
 /** The open stream: {name, about, kind, contents, tail, held, received, turn, isEnded, stop}, or null. */
 let open = null;
 
@@ -36,8 +57,8 @@ export async function openStream(name) {
   $("closed").hidden = true;
   $("at").textContent = $("counts").textContent = "";
   $("pause").ariaPressed = false;
-  $("composer").hidden = true;
-  for (const action of ["fork-open", "close-open", "delete-open"]) $(action).disabled = true;
+  $("composer").hidden = $("read-only").hidden = $("stream-problem").hidden = true;
+  for (const action of ["copy-open", "fork-open", "close-open", "delete-open"]) $(action).disabled = true;
   say("connecting", "Connecting…");
   try {
     mine.about = await describe(mine);
@@ -47,8 +68,19 @@ export async function openStream(name) {
   if (open !== mine) return;
   mine.kind = kindOf(mine.about.contentType);
   showAbout(mine);
-  log.show($("as").value);
+  $("copy-open").disabled = false;
+  offerActions(mine);
+  if (views[mine.kind] in VIEWS[mine.kind]) $("as").value = views[mine.kind];
+  showView();
   await read(mine);
+}
+
+/** Show the entries as selected: as rows of the log, or one field of them as running text. */
+function showView() {
+  const isJoined = $("as").value === "joined";
+  for (const id of ["joined", "joined-note", "field-field"]) $(id).hidden = !isJoined;
+  log.mirrorTo(isJoined ? joined : null);
+  if (!isJoined) log.show($("as").value);
 }
 
 /** Start reading from the selected position. */
@@ -140,13 +172,13 @@ function release(mine, { isEnough = false } = {}) {
 
 function changed(mine, state, detail) {
   if (state === "failed") return refused(mine, detail);
+  mine.isLive = state === "live";
   say(state, STATES[state]);
   if (state !== "ended") return;
   mine.isEnded = true;
   mine.about.closed = true;
   $("closed").hidden = false;
-  $("composer").hidden = true;
-  $("close-open").disabled = true;
+  if (mine.access) showWritable(mine);
   log.finish(`End of stream: closed at offset ${count(position(mine.about.tail))}, after ${bytes(mine.about.bytes)}.`);
 }
 
@@ -156,7 +188,12 @@ function refused(mine, error) {
   if (error.passes) {
     say("waiting", error.message);
     setTimeout(() => open === mine && openStream(mine.name), 1500);
-  } else say("failed", error.message);
+  } else {
+    say("failed", error.message);
+    $("stream-problem").textContent = error.message;
+    $("stream-problem").hidden = false;
+    offerToken($("stream-problem"), error);
+  }
 }
 
 function say(state, words) {
@@ -192,9 +229,18 @@ function pause() {
 export function startStream() {
   startCounting();
   startActions(() => open);
+  startCopying(() => open, () => ($("as").value === "joined" ? joined.text : ""));
   $("follow").addEventListener("click", () => log.follow(!log.following));
   $("pause").addEventListener("click", pause);
-  $("as").addEventListener("change", () => log.show($("as").value));
+  $("as").addEventListener("change", () => {
+    if (!open?.kind) return;
+    views[open.kind] = $("as").value;
+    showView();
+    const isShort = $("from").value === "last" && Number($("from-count").value) < JOINED_AT_LEAST;
+    if ($("as").value !== "joined" || !isShort) return;
+    $("from-count").value = JOINED_AT_LEAST;
+    read(open);
+  });
   let typing = 0;
   $("filter").addEventListener("input", () => {
     clearTimeout(typing);

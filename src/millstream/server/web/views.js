@@ -1,7 +1,7 @@
 // Renders an entry as a row: formatted JSON, plain text, or hex. Content is only ever put into text nodes.
 
 import { asBytes, asText } from "./contents.js";
-import { hexLines } from "./hex.js";
+import { hexDigits, hexLines } from "./hex.js";
 import { layOut } from "./json.js";
 import { visible } from "./visible.js";
 import { count } from "./words.js";
@@ -9,7 +9,7 @@ import { count } from "./words.js";
 const FIRST_CUT = 2_000; // characters shown of a long entry at first
 
 export const VIEWS = {
-  json: { pretty: "JSON", plain: "Raw", hex: "Hex" },
+  json: { pretty: "JSON", joined: "Text", plain: "Raw", hex: "Hex" },
   text: { plain: "Text", hex: "Hex" },
   binary: { hex: "Hex", plain: "Text" },
 };
@@ -18,16 +18,37 @@ export const VIEWS = {
 export function rowOf(entry, view, columns) {
   const row = document.createElement("div");
   row.className = "row";
-  const place = document.createElement("span");
+  const place = document.createElement(entry.at === null ? "span" : "button");
   place.className = "place";
-  place.textContent = entry.at === null ? "" : count(entry.at);
+  if (entry.at !== null) {
+    place.textContent = count(entry.at);
+    place.type = "button";
+    place.tabIndex = -1; // reached with Enter and the arrow keys, see rowkeys
+    place.title = "Copy the offset";
+    place.ariaLabel = `Copy the offset ${count(entry.at)}`;
+  }
   const what = document.createElement("span");
   what.className = "what";
   if (view === "hex") row.classList.add("hex");
-  row.append(place, what);
+  row.append(place, what, copyButton());
   const hidden = fill[view](what, entry, Math.max(entry.limit, FIRST_CUT), columns);
   if (hidden > 0) row.append(moreButton(hidden));
   return row;
+}
+
+function copyButton() {
+  const button = document.createElement("button");
+  button.type = "button";
+  button.className = "copy";
+  button.tabIndex = -1;
+  button.textContent = "Copy";
+  button.title = "Copy the message";
+  return button;
+}
+
+/** The text to copy for an entry: the message as it was sent, or bytes as hex. */
+export function copyOf(entry) {
+  return entry.bytes ? hexDigits(entry.bytes) : entry.text.trim();
 }
 
 /** Show ten times as much of an entry. */

@@ -11,7 +11,8 @@ export class VirtualList {
   #active = -1;
   #on;
 
-  /** `on` has fill(element, item), open(item) and isOpen(item). */
+  /** `on` has fill(element, item), keyOf(item), open(item), isOpen(item), turn(key, items, index), which gives an index
+   * or null, and leave(), for the arrow key that goes up from the first row. */
   constructor(box, rowPx, on) {
     this.#box = box;
     this.rowPx = rowPx;
@@ -29,8 +30,28 @@ export class VirtualList {
   set(items) {
     const active = this.#items[this.#active];
     this.#items = items;
-    if (active) this.#active = items.findIndex((item) => item.path === active.path);
+    if (active) {
+      const key = this.#on.keyOf(active);
+      this.#active = items.findIndex((item) => this.#on.keyOf(item) === key);
+    }
     this.draw();
+  }
+
+  /** Focus the list at its first row. */
+  enter() {
+    if (!this.#items.length) return;
+    this.#activate(0);
+    this.#box.focus();
+  }
+
+  openFirst() {
+    if (this.#items.length) this.#open(0);
+  }
+
+  /** The items that can be seen. */
+  visible() {
+    const { scrollTop, clientHeight } = this.#box;
+    return this.#items.slice(Math.floor(scrollTop / this.rowPx), Math.ceil((scrollTop + clientHeight) / this.rowPx));
   }
 
   /** Schedule a redraw: items were added or changed. */
@@ -73,7 +94,6 @@ export class VirtualList {
   #makeRow() {
     const row = document.createElement("div");
     row.className = "item";
-    row.role = "option";
     return row;
   }
 
@@ -117,7 +137,10 @@ export class VirtualList {
       Home: 0,
       End: this.#items.length - 1,
     }[event.key];
-    if (to !== undefined) this.#activate(to);
+    const turned = this.#on.turn(event.key, this.#items, this.#active);
+    if (event.key === "ArrowUp" && this.#active <= 0) this.#on.leave();
+    else if (to !== undefined) this.#activate(to);
+    else if (turned !== null) this.#activate(turned);
     else if (event.key === "Enter" || event.key === " ") this.#open(this.#active);
     else return;
     event.preventDefault();

@@ -26,6 +26,28 @@ export function milliseconds(number) {
   return number >= 1000 ? `${short.format(number / 1000)} s` : `${short.format(number)} ms`;
 }
 
+/** A length of time in its two largest units. */
+export function duration(seconds) {
+  const units = [["d", 86_400], ["h", 3600], ["min", 60], ["s", 1]];
+  const first = Math.min(units.length - 1, Math.max(0, units.findIndex(([, size]) => seconds >= size)));
+  let left = seconds < 1 ? 0 : Math.floor(seconds);
+  if (left === 0) return "0 s";
+  const parts = [];
+  for (const [unit, size] of units.slice(first, first + 2)) {
+    const number = Math.floor(left / size);
+    if (number) parts.push(`${count(number)} ${unit}`);
+    left -= number * size;
+  }
+  return parts.join(" ");
+}
+
+/** How long ago a time was, in its largest unit. */
+export function ago(ms) {
+  const seconds = Math.max(0, Math.floor((Date.now() - ms) / 1000));
+  if (seconds < 5) return "now";
+  return `${duration(seconds).split(" ").slice(0, 2).join(" ")} ago`;
+}
+
 export function moment(ms) {
   const when = new Date(ms);
   const day = when.toDateString() === new Date().toDateString() ? {} : { dateStyle: "medium" };

@@ -202,11 +202,13 @@ def test_a_listing_shows_what_there_is_page_by_page() -> None:
             "closed": False,
             "bytes": 5,
             "createdMs": bench.now_ms,
+            "lastWriteMs": bench.now_ms,
             "ttlSeconds": 60,
             "expiresMs": bench.now_ms + 60_000,
             "retainBytes": None,
             "retainSeconds": None,
             "forkedFrom": None,
+            "inheritedBytes": 0,
         }
     ]
     rest = json.loads(bench.reply("GET", "/v1/stream/__ds/streams?cursor=%2Fa%2F1").body)
@@ -215,6 +217,21 @@ def test_a_listing_shows_what_there_is_page_by_page() -> None:
     assert rest["cursor"] is None
     chosen = json.loads(bench.reply("GET", "/__ds/streams?prefix=/a&glob=/*/2").body)
     assert [stream["path"] for stream in chosen["streams"]] == ["/a/2"]
+
+
+def test_a_listing_shows_the_last_write_and_what_a_fork_inherited() -> None:
+    """X2."""
+    bench = Bench()
+    bench.reply("PUT", "/source", b"hello")
+    created_ms = bench.now_ms
+    bench.now_ms += 5_000
+    bench.reply("PUT", "/source/fork", stream_forked_from="/source")
+    bench.now_ms += 5_000
+    bench.reply("POST", "/source/fork", b"abc")
+    source, fork = json.loads(bench.reply("GET", "/__ds/streams").body)["streams"]
+    assert (source["lastWriteMs"], source["inheritedBytes"]) == (created_ms, 0)
+    assert (fork["createdMs"], fork["lastWriteMs"]) == (created_ms + 5_000, created_ms + 10_000)
+    assert (fork["bytes"], fork["inheritedBytes"], fork["forkedFrom"]) == (3, 5, "/source")
 
 
 @pytest.mark.parametrize(

@@ -9,12 +9,9 @@ from typing import Any
 
 def run() -> None:
     """Run the command line; the entry point of the package."""
-    try:
-        import typer  # an extra: the bare install has no command line
-    except ModuleNotFoundError:
-        sys.exit('The command line is an extra. Install it with: pip install "millstream[server]"')
+    import typer
 
-    from millstream.cli import completion, verbs  # these need typer, too
+    from millstream.cli import completion, verbs
     from millstream.cli.exits import Exit
     from millstream.cli.root import root
 
@@ -80,7 +77,7 @@ def _guarded(name: str, verb: Callable[..., None]) -> Callable[..., None]:
         except ModuleNotFoundError as error:
             if error.name is None or error.name.startswith("millstream."):
                 raise
-            _say(f"millstream {name}: It needs {error.name}: pip install 'millstream[server]' brings it.")
+            _say(f"millstream {name}: It needs {error.name}: pip install millstream brings it.")
             sys.exit(Exit.FAILED)
         except (MillstreamError, Failure) as error:
             failure = explain(error) if isinstance(error, MillstreamError) else error

@@ -101,7 +101,7 @@ class Page:
             self._python = subprocess.Popen(
                 [sys.executable, str(INTERPRETER)],
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=self.folder,
-                env={**{name: value for name, value in os.environ.items() if name != "PYSPARK_PYTHON"}, **SPARK},
+                env={name: value for name, value in os.environ.items() if name != "PYSPARK_PYTHON"} | SPARK,
             )  # fmt: skip
         assert self._python.stdin
         assert self._python.stdout

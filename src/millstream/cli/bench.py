@@ -26,9 +26,10 @@ def bench(
     url: Url = DEFAULT_URL,
     token: Token = None,
 ) -> None:
-    """Load a running server for some seconds: appends, catch-up reads, live readers.
+    """Load a running server for some seconds, and measure it.
 
-    One Python process makes the load, so it does not show the limit of a fast server.
+    The load is appends, catch-up reads and live readers. One Python process makes it, so it does not show
+    the limit of a fast server.
     """
     server = targets.server(url, token)
     base = targets.locate(server.url, f"{prefix.strip('/')}/{uuid.uuid4().hex[:12]}")

@@ -20,7 +20,7 @@ def close(
     url: Url = DEFAULT_URL,
     token: Token = None,
 ) -> None:
-    """Close a stream: readers see its end, and further appends are refused."""
+    """Close a stream: readers see its end, appends are refused."""
     target = targets.server(url, token).stream(stream)
     last = None
     if message is not None:

@@ -46,7 +46,7 @@ def create(
     url: Url = DEFAULT_URL,
     token: Token = None,
 ) -> None:
-    """Create a stream. If one with the same configuration exists, that is fine, too."""
+    """Create a stream, unless it is there already. One with another configuration is a conflict."""
     if json and content_type is not None:
         raise Failure(Exit.USAGE, "--json and --content-type exclude each other", "Give one of them")
     check_lifetime(ttl, expires_at)

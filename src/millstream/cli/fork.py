@@ -23,7 +23,7 @@ def fork(
     url: Url = DEFAULT_URL,
     token: Token = None,
 ) -> None:
-    """Create a stream that begins with another's content up to an offset."""
+    """Create a stream that begins with another's content. That ends at --offset, or at its current end."""
     check_lifetime(ttl, expires_at)
     server = targets.server(url, token)
     source = server.stream(stream)

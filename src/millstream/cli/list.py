@@ -41,7 +41,7 @@ def list_streams(
     url: Url = DEFAULT_URL,
     token: Token = None,
 ) -> None:
-    """List the streams of a server: a tree with sizes, or lines of JSON when piped."""
+    """List the streams of a server, with their sizes. On a terminal it is a tree, in a pipe lines of JSON."""
     server = targets.server(url, token)
     below = f"/{prefix.lstrip('/')}" if prefix else ""
     found = _found(server, below, glob, interval if rates else None)

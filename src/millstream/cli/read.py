@@ -23,7 +23,7 @@ def read(
     url: Url = DEFAULT_URL,
     token: Token = None,
 ) -> None:
-    """Read a stream from its beginning, and follow it until it is closed.
+    """Read a stream, and follow it until it is closed.
 
     JSON messages are written one per line, other content as it is.
     """

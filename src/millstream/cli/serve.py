@@ -3,7 +3,6 @@
 import inspect
 import os
 import sys
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +32,8 @@ def serve(config: Path | None = None, **options: Any) -> None:
 
 
 def _announce(settings: Settings, url: str) -> None:
+    from importlib.metadata import version  # slow to load
+
     typer.echo(f"millstream {version('millstream')}")
     typer.echo(f"  listening on  {url}{settings.path}")
     typer.echo(f"  store         {_store(settings)}")

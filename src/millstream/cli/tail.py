@@ -21,6 +21,6 @@ def tail(
     url: Url = DEFAULT_URL,
     token: Token = None,
 ) -> None:
-    """Follow a stream live, from its last messages until it is closed, across broken connections."""
+    """Follow a stream live, beginning with its last messages. Broken connections are resumed."""
     count = 10 if last is None and offset is None else last
     show_stream(stream, targets.server(url, token), offset=offset, until=None, last=count, follows=True)

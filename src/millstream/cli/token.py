@@ -34,7 +34,10 @@ def token(
         int, typer.Option(min=1, help="Seconds until it expires; a signed name does not expire.")
     ] = 3600,
 ) -> None:
-    """Make a token: scopes to send as `Authorization: Bearer`, or AnyCable's `--signed` and `--jid`."""
+    """Make a token for a server with access control.
+
+    Scopes make one to send as `Authorization: Bearer`; --signed and --jid make those of AnyCable's clients.
+    """
     from millstream.server.anycable import credentials  # an extra, and slow to load
 
     if [bool(scope), signed is not None, jid is not None].count(True) != 1:

@@ -23,7 +23,7 @@ def profile(
     url: Url = DEFAULT_URL,
     token: Token = None,
 ) -> None:
-    """Publish counts, bytes, lag and schema changes of streams, every 10 seconds or as --every says."""
+    """Publish counts, bytes, lag and schema changes of streams. The pace is 10 seconds, or --every."""
     options.one_pace(until_closed=until_closed, once=once, every=every)
     kept = options.needed(checkpoint)
     running.ready(remote)

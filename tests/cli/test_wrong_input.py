@@ -36,6 +36,11 @@ WRONG: dict[str, list[tuple[list[str], int, str]]] = {
     ],
     "list": [(["--glob"], Exit.USAGE, "'--glob' requires an argument")],
     "token": [(["everything"], Exit.USAGE, "a scope is read, write or admin")],
+    "health": [
+        (["--config", "no.toml"], Exit.USAGE, "no.toml cannot be read"),
+        (["--pid", "0"], Exit.USAGE, "--pid"),
+        (["--pid", "999999999"], Exit.FAILED, "process 999999999 cannot be read"),
+    ],
     "check": [(["nowhere"], Exit.FAILED, "is not a data folder")],
     "backup": [(["nowhere", "--to", "copy"], Exit.FAILED, "is not a data folder")],
     "restore": [(["nowhere", "--to", "data"], Exit.FAILED, "does not exist")],

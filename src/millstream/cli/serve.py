@@ -31,6 +31,13 @@ def serve(config: Path | None = None, **options: Any) -> None:
         sys.exit(1)
 
 
+def parse(words: list[str]) -> dict[str, Any]:
+    """Parse the options of a command line that runs a server."""
+    app = typer.Typer(add_completion=False)
+    app.command("serve")(serve)
+    return dict(typer.main.get_command(app).make_context("serve", list(words)).params)
+
+
 def _announce(settings: Settings, url: str) -> None:
     from importlib.metadata import version  # slow to load
 

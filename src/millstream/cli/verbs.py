@@ -58,6 +58,7 @@ VERBS: Final[Table] = {
     "fork": Verb("fork:fork", "Create a stream that begins with another's content."),
     "list": Verb("list:list_streams", "List the streams of a server, with their sizes."),
     "token": Verb("token:token", "Make a token for a server with access control."),
+    "health": Verb("health:health", "Ask a server on this machine whether it is ready."),
     "check": Verb("check:check", "Verify a data folder that no server uses."),
     "backup": Verb("backup:backup", "Copy a data folder, even while a server uses it."),
     "restore": Verb("backup:restore", "Restore a backup to a data folder, and verify it."),

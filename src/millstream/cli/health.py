@@ -14,7 +14,7 @@ import msgspec
 import typer
 
 from millstream.cli.exits import Exit, Failure
-from millstream.cli.output import StandardOutput
+from millstream.cli.output import OutputFormat, StandardOutput
 from millstream.server import settings as server_settings
 from millstream.server.settings import Settings, SettingsError
 
@@ -43,6 +43,7 @@ def health(
         int | None,
         typer.Option(min=1, help="The server's process: its options count, too. In a container it is 1."),
     ] = None,
+    output_format: OutputFormat = None,
 ) -> None:
     """Ask a server on this machine whether it is ready. Exit code: 0 it is, 1 it is not."""
     try:
@@ -54,7 +55,7 @@ def health(
     except SettingsError as error:
         raise Failure(Exit.USAGE, str(error), "Give the settings of the server") from None
     status = ask(place)
-    StandardOutput().result(f"{place.url} is {status}", {"url": place.url, "status": status})
+    StandardOutput(output_format).result(f"{place.url} is {status}", {"url": place.url, "status": status})
 
 
 def options_of(pid: int) -> dict[str, Any]:

@@ -6,6 +6,8 @@ from typing import Annotated, NoReturn
 
 import typer
 
+from millstream.cli.output import Format, StandardOutput
+
 
 def token(
     scope: Annotated[
@@ -33,6 +35,9 @@ def token(
     expires_s: Annotated[
         int, typer.Option(min=1, help="Seconds until it expires; a signed name does not expire.")
     ] = 3600,
+    output: Annotated[
+        Format, typer.Option("--output", "-o", help="text is the token alone, also in a pipe.")
+    ] = Format.TEXT,
 ) -> None:
     """Make a token for a server with access control.
 
@@ -43,16 +48,16 @@ def token(
     if [bool(scope), signed is not None, jid is not None].count(True) != 1:
         _fail("give scopes, --signed or --jid, one of them.")
     if scope:
-        typer.echo(_bearer(scope, secret, expires_s))
+        _write(_bearer(scope, secret, expires_s), output)
         return
     if not anycable_secret:
         _fail("--anycable-secret (or MILLSTREAM_ANYCABLE_SECRET) must be given and not be empty.")
     if signed is not None:
-        typer.echo(credentials.sign_name(anycable_secret.encode(), signed))
+        _write(credentials.sign_name(anycable_secret.encode(), signed), output)
     elif jid is not None:
         if not credentials.is_identifiers(jid):
             _fail("--jid takes the client's identifiers as JSON, such as '{\"user\":1}'.")
-        typer.echo(credentials.make_jwt(anycable_secret.encode(), jid, expires_s))
+        _write(credentials.make_jwt(anycable_secret.encode(), jid, expires_s), output)
 
 
 def _bearer(scope: list[str], secret: str, expires_s: int) -> str:
@@ -72,6 +77,10 @@ def _bearer(scope: list[str], secret: str, expires_s: int) -> str:
         _fail(str(error))
     claims = {"scope": " ".join(scope), "exp": int(time.time()) + expires_s}
     return jwt.encode(claims, key.verifier, algorithm=key.algorithms[0])
+
+
+def _write(made: str, output: Format) -> None:
+    StandardOutput(output).result(made, {"token": made})
 
 
 def _fail(reason: str) -> NoReturn:

@@ -46,6 +46,12 @@ PIPELINES: Final = {
     "replay": Verb("pipelines.replay:replay", "Write a table to streams, exactly once."),
     "profile": Verb("pipelines.profile:profile", "Publish counts, bytes, lag and schema changes of streams."),
 }
+PROFILES: Final = {
+    "add": Verb("profiles.verbs:add", "Save a server and its token under a name."),
+    "list": Verb("profiles.verbs:list_profiles", "List the profiles."),
+    "use": Verb("profiles.verbs:use", "Use a profile where no other server is named."),
+    "remove": Verb("profiles.verbs:remove", "Remove a profile."),
+}
 VERBS: Final[Table] = {
     "serve": Verb("serve:serve", "Run the server until Ctrl+C or SIGTERM."),
     "create": Verb("create:create", "Create a stream, unless it is there already."),
@@ -67,6 +73,7 @@ VERBS: Final[Table] = {
     "client-adapter": Verb(
         "client_adapter:client_adapter", "Let a conformance suite drive our client.", is_hidden=True
     ),
+    "profile": Group("Save servers and tokens under names.", PROFILES),
     "conformance": Group("Test any implementation of the protocol.", CONFORMANCE),
     "pipeline": Group("Run Spark jobs between streams and tables.", PIPELINES),
 }

@@ -42,11 +42,12 @@ WRONG: dict[str, list[tuple[list[str], int, str]]] = {
     ],
     "list": [
         (["--glob"], Exit.USAGE, "'--glob' requires an argument"),
+        (["--output"], Exit.USAGE, "millstream list: Option '--output' requires an argument"),
         (["/a", "--prefix", "/b"], Exit.USAGE, "PREFIX and --prefix exclude each other"),
         (["--profile", "prod"], Exit.USAGE, "There is no profile 'prod'"),
         (["--profile", "prod", "--url", "http://h"], Exit.USAGE, "--url and --profile exclude each other"),
     ],
-    "token": [(["everything"], Exit.USAGE, "a scope is read, write or admin")],
+    "token": [(["everything"], Exit.USAGE, "A scope is read, write or admin")],
     "health": [
         (["--config", "no.toml"], Exit.USAGE, "no.toml cannot be read"),
         (["--pid", "0"], Exit.USAGE, "--pid"),

@@ -43,12 +43,28 @@ def _complain(error: Any) -> int:
     if type(error).__name__ == "NoArgsIsHelpError":
         error.show()
     else:
-        where = context.command_path if context is not None else "millstream"
+        where = (
+            context.command_path if context is not None else " ".join(["millstream", *_words(sys.argv[1:])])
+        )
         message = " ".join(error.format_message().split()).rstrip(".")
         stop = "" if message.endswith("?") else "."
         say(f"{where}: {message}{stop} `{where} --help` shows how.")
     code: int = error.exit_code
     return code
+
+
+def _words(arguments: list[str]) -> list[str]:
+    """Return the words of a command line that name its command: some errors do not know it."""
+    from millstream.cli.verbs import VERBS, Group
+
+    first = VERBS.get(arguments[0]) if arguments else None
+    if first is None:
+        return []
+    return (
+        arguments[:2]
+        if isinstance(first, Group) and arguments[1:2] and arguments[1] in first.verbs
+        else arguments[:1]
+    )
 
 
 def _replace_what_is_closed() -> None:

@@ -14,7 +14,7 @@ from millstream.server.settings import Settings, SettingsError
 
 def serve(config: Path | None = None, **options: Any) -> None:
     """Run the server until Ctrl+C or SIGTERM."""
-    from millstream.server.run import serve as run_server  # an extra, and slow to load
+    from millstream.server.run import serve as run_server  # slow to load
     from millstream.store.base import StoreError
 
     def load() -> Settings:

@@ -93,23 +93,33 @@ def server(url: str | None, token: str | None, profile: str | None) -> Server:
 
 def check(url: str, token: str | None, where: str) -> Server:
     """Check a server's URL and token."""
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
+    if not _is_url(url):
         raise Failure(Exit.USAGE, f"{where} {url!r} is not a server's URL", f"It looks like {DEFAULT_URL}")
     if token is not None and not (token.isascii() and token.isprintable()):
         raise Failure(Exit.USAGE, "The token contains invalid characters", "Was it pasted completely?")
     return Server(url.rstrip("/"), token)
 
 
+def _is_url(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # a port that is no number, half of an IPv6 address
+        return False
+
+
 def locate(base: str, name: str) -> str:
     """Return a stream's URL. A path is taken literally; only a URL may be percent-encoded."""
+    refusal = Failure(
+        Exit.USAGE, f"{name!r} is not a stream name", "A stream has a path, /chat/1 for example, or a URL"
+    )
     if name.startswith(("http://", "https://")):
+        if not _is_url(name) or urlsplit(name).path in ("", "/"):
+            raise refusal
         return name
     path = name.lstrip("/")
     if not path:
-        raise Failure(
-            Exit.USAGE, f"{name!r} is not a stream name", "A stream has a path, /chat/1 for example, or a URL"
-        )
+        raise refusal
     try:
         return f"{base.rstrip('/')}/{quote(path)}"
     except UnicodeEncodeError:

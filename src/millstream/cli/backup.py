@@ -7,6 +7,7 @@ import typer
 
 from millstream.cli.exits import Exit, Failure
 from millstream.cli.output import OutputFormat, StandardOutput
+from millstream.cli.progress import long_activity
 
 
 def backup(
@@ -20,7 +21,7 @@ def backup(
     from millstream.store.log.tools.backup import back_up
 
     try:
-        with new_archive(to) as archive:
+        with long_activity(f"copying {data} ..."), new_archive(to) as archive:
             copied = back_up(data, archive)
     except StoreError as error:
         raise Failure(Exit.FAILED, str(error)) from None
@@ -40,7 +41,8 @@ def restore(
     from millstream.store.log.tools.backup import restore as restore_folder
 
     try:
-        report = restore_folder(archive, to)
+        with long_activity(f"restoring {to}, and verifying it ..."):
+            report = restore_folder(archive, to)
     except StoreError as error:
         raise Failure(Exit.FAILED, str(error)) from None
     StandardOutput(output_format).result(

@@ -8,6 +8,7 @@ import typer
 
 from millstream.cli.exits import Exit, Failure
 from millstream.cli.output import OutputFormat, StandardOutput
+from millstream.cli.progress import long_activity
 from millstream.cli.terminals import inert_line
 
 if TYPE_CHECKING:
@@ -28,7 +29,8 @@ def check(
 
     output = StandardOutput(output_format)
     try:
-        report = verify(data)
+        with long_activity(f"verifying {data} ..."):
+            report = verify(data)
         _write(output, report)
         if cut and report.cut is not None and report.can_be_cut:
             if not yes:

@@ -22,12 +22,10 @@ else:
 
             return version("millstream")
         sync = import_module("millstream.sync")
-        if name == "__all__":
-            return sync.__all__
-        if name not in sync.__all__:
+        if name != "__all__" and name not in sync.__all__:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        globals()[name] = found = getattr(sync, name)
-        return found
+        globals().update({one: getattr(sync, one) for one in ("__all__", *sync.__all__)})
+        return globals()[name]
 
     def __dir__() -> list[str]:
         """List the names."""

@@ -74,3 +74,26 @@ def test_a_mistyped_command_gets_a_suggestion(cli: Cli, typed: str, meant: str) 
     ended = cli(typed)
     assert ended.code == 2
     assert f"No such command {typed!r}. Did you mean {meant!r}?" in ended.err
+
+
+PACKAGE = """\
+import sys
+import millstream
+assert "msgspec" not in sys.modules
+assert millstream.__version__[0].isdigit()
+try:
+    millstream.DurableSteam
+except AttributeError as error:
+    print(error)
+from millstream import *
+print(DurableStream.__name__, sorted(set(millstream.__all__) - set(vars(millstream))), "stream" in dir(millstream))
+"""
+
+
+def test_the_package_loads_its_client_when_a_name_of_it_is_used() -> None:
+    ran = subprocess.run([sys.executable, "-c", PACKAGE], capture_output=True, text=True, check=False)
+    assert ran.stderr == ""
+    assert ran.stdout.splitlines() == [
+        "module 'millstream' has no attribute 'DurableSteam'",
+        "DurableStream [] True",
+    ]

@@ -41,7 +41,7 @@ _UNBUFFERED = "PYTHONUNBUFFERED"
 _READ_WHILE_LOADING = ("PYTHON", "LC_", "LANG", "MILLSTREAM_FAILPOINT")
 _LOADED = (
     "millstream.cli.main",
-    "millstream.cli.verbs",
+    "millstream.cli.groups",
     "millstream.server.run",
 )
 _LOADED_BY_TYPER = "typer._adapters"  # in the versions that have it, when there is something to parse
@@ -232,6 +232,9 @@ def _load() -> None:
     """Import what a command and a server need, and keep it out of the children's garbage collections."""
     for name in _LOADED:
         importlib.import_module(name)
+    for verb in importlib.import_module("millstream.cli.verbs").VERBS.values():
+        if hasattr(verb, "load"):
+            verb.load()
     with contextlib.suppress(ModuleNotFoundError):
         importlib.import_module(_LOADED_BY_TYPER)
     gc.collect()

@@ -56,7 +56,7 @@ class Cli:
         """Run a command to its end, piped."""
         done = forking.run(
             [*COMMAND, *arguments],
-            environment=environment(MILLSTREAM_URL=self.url, **variables),
+            environment=environment(**{"MILLSTREAM_URL": self.url, **variables}),
             stdin=stdin,
             cwd=cwd,
             timeout_s=TIMEOUT_S,

@@ -11,12 +11,16 @@ START = "0000000000000000_0000000000000000"
 
 
 def test_a_stream_is_created_once_and_found_the_second_time(cli: Cli, name: str) -> None:
-    for _ in range(2):
+    for is_new in (True, False):
         ended = cli("create", name, "--json")
         assert (ended.code, ended.err) == (0, "")
-        assert ended.records == [
-            {"stream": name, "contentType": "application/json", "offset": START, "url": cli.url + name}
-        ]
+        fields = {"contentType": "application/json", "offset": START, "url": cli.url + name}
+        assert ended.records == [{"stream": name, "created": is_new, **fields}]
+
+
+def test_create_says_whether_the_stream_is_new(cli: Cli, name: str) -> None:
+    assert cli.terminal("create", name, "--json").text.startswith(f"{name} is created: application/json")
+    assert cli.terminal("create", name, "--json").text.startswith(f"{name} was there already: ")
 
 
 def test_a_stream_holds_bytes_unless_told_otherwise(cli: Cli, name: str) -> None:

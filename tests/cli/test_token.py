@@ -59,13 +59,13 @@ def test_a_jwt_carries_identifiers_and_an_end() -> None:
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        ([], "give scopes, --signed or --jid"),
-        (["read", "--signed", "a"], "give scopes, --signed or --jid"),
-        (["read"], "--secret (or MILLSTREAM_AUTH_SECRET)"),
+        ([], "Give scopes, --signed or --jid"),
+        (["read", "--signed", "a"], "Give scopes, --signed or --jid"),
+        (["read"], "--secret, or MILLSTREAM_AUTH_SECRET"),
         (["read", "--secret", "short"], "at least 16 bytes"),
-        (["reading", "--secret", SECRET], "a scope is read, write or admin"),
-        (["--signed", "a"], "--anycable-secret (or MILLSTREAM_ANYCABLE_SECRET)"),
-        (["--signed", "a", "--anycable-secret", ""], "not be empty"),
+        (["reading", "--secret", SECRET], "A scope is read, write or admin"),
+        (["--signed", "a"], "--anycable-secret, or MILLSTREAM_ANYCABLE_SECRET"),
+        (["--signed", "a", "--anycable-secret", ""], "missing or empty"),
         (["--jid", "no JSON", "--anycable-secret", ANYCABLE], "as JSON"),
     ],
 )

@@ -13,8 +13,14 @@ WRONG: dict[str, list[tuple[list[str], int, str]]] = {
     "append": [
         (["NOTHING"], Exit.NOT_FOUND, "There is no such stream"),
         (["STREAM", "no.json"], Exit.USAGE, "no.json"),
+        (["STREAM", "no.json", "--message", "1"], Exit.USAGE, "--message and files exclude each other"),
+        (["STREAM", "--message", "bye"], Exit.BAD_INPUT, "--message 'bye' is not JSON"),
     ],
-    "read": [(["NOTHING"], Exit.NOT_FOUND, "There is no such stream")],
+    "read": [
+        (["NOTHING"], Exit.NOT_FOUND, "There is no such stream"),
+        (["STREAM", "--format", "xml"], Exit.USAGE, "'xml' is not one of"),
+        (["STREAM", "--format", "json", "--offsets"], Exit.USAGE, "--offsets is for --format lines"),
+    ],
     "tail": [
         (["NOTHING"], Exit.NOT_FOUND, "There is no such stream"),
         (["STREAM", "--last", "-1"], Exit.USAGE, "--last"),
@@ -34,13 +40,39 @@ WRONG: dict[str, list[tuple[list[str], int, str]]] = {
         (["STREAM", "/new", "--offset", "yesterday"], Exit.BAD_INPUT, "ffset"),
         (["STREAM", "/new", "--ttl", "1", "--expires-at", "x"], Exit.USAGE, "exclude each other"),
     ],
-    "list": [(["--glob"], Exit.USAGE, "'--glob' requires an argument")],
-    "token": [(["everything"], Exit.USAGE, "a scope is read, write or admin")],
+    "list": [
+        (["--glob"], Exit.USAGE, "'--glob' requires an argument"),
+        (["--output"], Exit.USAGE, "millstream list: Option '--output' requires an argument"),
+        (["/a", "--prefix", "/b"], Exit.USAGE, "PREFIX and --prefix exclude each other"),
+        (["--profile", "prod"], Exit.USAGE, "There is no profile 'prod'"),
+        (["--profile", "prod", "--url", "http://h"], Exit.USAGE, "--url and --profile exclude each other"),
+    ],
+    "token": [(["everything"], Exit.USAGE, "A scope is read, write or admin")],
+    "health": [
+        (["--config", "no.toml"], Exit.USAGE, "no.toml cannot be read"),
+        (["--pid", "0"], Exit.USAGE, "--pid"),
+        (["--pid", "999999999"], Exit.FAILED, "process 999999999 cannot be read"),
+    ],
     "check": [(["nowhere"], Exit.FAILED, "is not a data folder")],
     "backup": [(["nowhere", "--to", "copy"], Exit.FAILED, "is not a data folder")],
     "restore": [(["nowhere", "--to", "data"], Exit.FAILED, "does not exist")],
     "bench": [(["--seconds", "0"], Exit.USAGE, "--seconds")],
     "completion": [(["tcsh"], Exit.USAGE, "tcsh")],
+    "profile": [
+        (["frobnicate"], Exit.USAGE, "No such command 'frobnicate'"),
+        (["add", "prod"], Exit.USAGE, "Missing option '--url'"),
+        (
+            ["add", "prod", "--url", "prod.example.com"],
+            Exit.USAGE,
+            "'prod.example.com' is not a server's URL",
+        ),
+        (["add", "a b", "--url", "http://h"], Exit.USAGE, "'a b' is not a profile's name"),
+        (["add", "prod", "--url", "http://h", "--token-file", "no.txt"], Exit.USAGE, "no.txt cannot be read"),
+        (["add", "prod", "--url", "http://h", "--token-file", "-"], Exit.USAGE, "no token on standard input"),
+        (["use", "prod"], Exit.USAGE, "There is no profile 'prod'"),
+        (["use"], Exit.USAGE, "Give the name of a profile, or --none"),
+        (["remove", "prod"], Exit.USAGE, "There is no profile 'prod'"),
+    ],
     "conformance": [
         (["server", "localhost"], Exit.USAGE, "not an http(s) URL: 'localhost'"),
         (["server", "http://127.0.0.1:9", "--only", "closur"], Exit.USAGE, "closur"),
@@ -68,7 +100,12 @@ def test_each_command_tells_what_is_wrong_with_its_input_in_one_line(
     complaints = []
     for command in commands:
         for arguments, code, complaint in WRONG[command]:
-            ended = cli(command, *(names.get(word, word) for word in arguments), cwd=tmp_path)
+            ended = cli(
+                command,
+                *(names.get(word, word) for word in arguments),
+                cwd=tmp_path,
+                XDG_CONFIG_HOME=str(tmp_path),
+            )
             lines = ended.err.splitlines()
             if ended.code != code or ended.out or len(lines) != 1 or complaint not in lines[0]:
                 complaints.append((command, arguments, ended))

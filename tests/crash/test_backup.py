@@ -40,7 +40,7 @@ def run(*arguments: object) -> subprocess.CompletedProcess[str]:
 
 
 def done(*arguments: object) -> str:
-    ran = run(*arguments)
+    ran = run(*arguments, "--output", "text")
     assert ran.returncode == 0, ran.stderr
     return ran.stdout
 

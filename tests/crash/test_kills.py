@@ -70,7 +70,7 @@ def test_a_damaged_folder_is_refused_in_one_line(tmp_path: Path) -> None:
 
 def test_the_check_command_tells_sound_from_damaged(tmp_path: Path) -> None:
     def check(*arguments: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "millstream", "check", str(tmp_path), *arguments]
+        command = [sys.executable, "-m", "millstream", "check", str(tmp_path), "-o", "text", *arguments]
         return subprocess.run(command, capture_output=True, text=True, check=False)
 
     port = free_port()

@@ -1,9 +1,13 @@
 """The files in deploy/ name what there is: metrics, options, paths."""
 
+import fnmatch
 import json
 import os
 import re
+import shlex
 import shutil
+import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +17,7 @@ import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
+from certificates import issue
 from millstream.server import settings
 from running import announced, durable_millstream, free_port, started
 
@@ -111,31 +116,109 @@ def test_what_the_image_copies_is_there() -> None:
     assert all((ROOT / source).exists() for source in sources)
 
 
-def test_the_command_of_the_image_serves_and_is_found_healthy(tmp_path: Path) -> None:
-    """As the container would run it, but for its ports and its folder."""
+def ignored(path: str) -> bool:
+    """Whether the builder is not given a file: the last rule of .dockerignore that matches decides."""
+    decided = False
+    for rule in (ROOT / ".dockerignore").read_text().splitlines():
+        if not rule or rule.startswith("#"):
+            continue
+        pattern = rule.lstrip("!").replace("**/", "*")
+        parents = [path, *map(str, Path(path).parents)]
+        if any(fnmatch.fnmatch(one, pattern) for one in parents if one != "."):
+            decided = not rule.startswith("!")
+    return decided
+
+
+def test_the_builder_is_given_what_the_image_copies_and_nothing_else() -> None:
+    for needed in ("pyproject.toml", "constraints.txt", "README.md", "LICENSE", "src/millstream/cli/main.py"):
+        assert not ignored(needed), needed
+    for unneeded in (
+        ".git/config",
+        ".venv/bin/python",
+        "data/catalog.db",
+        "tests/running.py",
+        "docs/limits.md",
+    ):
+        assert ignored(unneeded), unneeded
+    assert ignored("src/millstream/__pycache__/aio.cpython-311.pyc")
+
+
+def variables_of_the_image() -> dict[str, str]:
+    words = [word for name, rest in instructions() if name == "ENV" for word in shlex.split(rest)]
+    return dict(word.split("=", 1) for word in words if word.startswith("MILLSTREAM_"))
+
+
+def in_the_image(folder: Path, admin_port: int) -> dict[str, str]:
+    """The image's variables, but for its addresses, its port and its folder."""
+    there = variables_of_the_image()
+    assert (there["MILLSTREAM_DATA"], there["MILLSTREAM_ADMIN_PORT"]) == ("/data", "9437")
+    assert there["MILLSTREAM_HOST"] == there["MILLSTREAM_ADMIN_HOST"] == "0.0.0.0"
+    return {
+        **there,
+        "MILLSTREAM_DATA": str(folder),
+        "MILLSTREAM_HOST": "127.0.0.1",
+        "MILLSTREAM_ADMIN_HOST": "127.0.0.1",
+        "MILLSTREAM_ADMIN_PORT": str(admin_port),
+        "MILLSTREAM_AUTH_SECRET": "a secret that is long enough for it",
+    }
+
+
+def checked(pid: int, variables: dict[str, str]) -> "subprocess.CompletedProcess[str]":
+    """Run the image's health check, with the server's process in the place of 1."""
+    check = json.loads(dict(instructions())["HEALTHCHECK"].partition("CMD ")[2])
+    assert check == ["millstream", "health", "--pid", "1"]
+    command = [sys.executable, "-m", *check[:-1], str(pid)]
+    return subprocess.run(
+        command, env={**os.environ, **variables}, capture_output=True, text=True, check=False, timeout=60
+    )
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="containers are Linux")
+@pytest.mark.parametrize(
+    "changed", ["nothing", "port and path", "no admin port", "TLS", "config", "draining"]
+)
+def test_the_health_check_works_whatever_the_command(changed: str, tmp_path: Path) -> None:
     found = dict(instructions())
-    admin_port = str(free_port())
-    entry, arguments = json.loads(found["ENTRYPOINT"]), json.loads(found["CMD"])
-    assert entry == ["millstream", "serve"]
+    assert json.loads(found["ENTRYPOINT"]) == ["millstream", "serve"]
     assert {"4437", "9437"} == set(found["EXPOSE"].split())
-    arguments = [{"/data": str(tmp_path), "9437": admin_port}.get(word, word) for word in arguments]
-    arguments = ["127.0.0.1" if word == "0.0.0.0" else word for word in arguments]
-    command = [sys.executable, "-m", *entry, *arguments, "--port", "0"]
-    with started(command, announced, {"MILLSTREAM_AUTH_SECRET": "a secret that is long enough"}):
-        check = json.loads(found["HEALTHCHECK"].partition("CMD ")[2])
-        program = check[-1].replace("9437", admin_port)
-        assert check[:2] == ["python", "-c"]
-        subprocess.run([sys.executable, "-c", program], check=True, timeout=20)
-    dead = subprocess.run([sys.executable, "-c", program], check=False, timeout=20, capture_output=True)
-    assert dead.returncode != 0
+    variables = in_the_image(tmp_path / "data", free_port())
+    port = str(free_port())
+    (tmp_path / "some.toml").write_text(f'path = "/v1"\nport = {port}\nadmin_port = {free_port()}\n')
+    arguments = {
+        "nothing": ["--port", "0"],
+        "port and path": ["--port", port, "--path", "/v1/stream", "--admin-port", "0"],
+        "no admin port": ["--port", port, "--admin-port=0"],
+        "TLS": ["--port", port, "--admin-port", "0"],
+        "config": ["--config", "some.toml"],
+        "draining": ["--port", port, "--drain-timeout-s", "30"],
+    }[changed]
+    if changed == "TLS":
+        cert, key = issue(tmp_path, "streams.example.com")
+        arguments += ["--tls-cert", str(cert), "--tls-key", str(key)]
+    if changed == "config":
+        variables = {name: value for name, value in variables.items() if "PORT" not in name}
+    command = ["env", f"--chdir={tmp_path}", sys.executable, "-m", "millstream", "serve", *arguments]
+    with started(command, announced, variables) as server:
+        ended = checked(server.pid, variables)
+        assert (ended.returncode, ended.stderr) == (0, "")
+        assert json.loads(ended.stdout)["status"] == "ready"
+        if changed == "draining":
+            with socket.create_connection(("127.0.0.1", int(port))) as connection:
+                connection.sendall(b"POST /s HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n")
+                os.kill(server.pid, signal.SIGTERM)
+                server.wait_until(lambda: checked(server.pid, variables).returncode == 1)
+                ended = checked(server.pid, variables)
+                assert "draining" in ended.stderr
+    ended = checked(os.getpid(), variables)  # no server at all
+    assert ended.returncode == 1
+    assert len(ended.stderr.splitlines()) == 1
 
 
 def test_an_open_address_needs_a_secret_in_the_image(tmp_path: Path) -> None:
-    arguments = json.loads(dict(instructions())["CMD"])
-    arguments = [{"/data": str(tmp_path)}.get(word, word) for word in arguments]
     environment = {name: value for name, value in os.environ.items() if not name.startswith("MILLSTREAM_")}
+    environment |= variables_of_the_image() | {"MILLSTREAM_DATA": str(tmp_path)}
     ran = subprocess.run(
-        [sys.executable, "-m", "millstream", "serve", *arguments],
+        [sys.executable, "-m", "millstream", "serve"],
         capture_output=True,
         text=True,
         env=environment,

@@ -73,6 +73,7 @@ class Terminal:
             NO_COLOR="1",
             COLUMNS="400",
             KEPT=str(folder / "kept-variables"),
+            XDG_CONFIG_HOME=str(folder / "settings"),
             **variables,
         )
         self._variables["PATH"] = f"{programs}:{self._variables['PATH']}"

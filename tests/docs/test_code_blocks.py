@@ -26,15 +26,19 @@ INTERPRETER = Path(__file__).with_name("interpreter.py")
 ALL = {name(page): blocks_of(page) for page in PAGES}
 SHELLS = ("console", "sh")
 IN_MEMORY = ["millstream", "serve", "--store", "memory"]
+# As without an activated environment: Spark must not find this Python by itself.
+ELSEWHERE = os.pathsep.join(
+    one for one in os.environ["PATH"].split(os.pathsep) if Path(one) != Path(sys.prefix) / "bin"
+)
 SPARK = {
-    "PYSPARK_PYTHON": sys.executable,
+    "PATH": ELSEWHERE,
     # A small Spark that starts soon.
     "PYSPARK_SUBMIT_ARGS": "--conf spark.ui.enabled=false --conf spark.sql.shuffle.partitions=2 "
     "--driver-java-options -XX:TieredStopAtLevel=1 pyspark-shell",
 }
 SESSION = """\
-from pyspark.sql import SparkSession
-spark = SparkSession.builder.master("local[2]").getOrCreate()
+from millstream.spark.sessions import local_session
+spark = local_session("docs", cores="2")
 """
 
 
@@ -97,7 +101,7 @@ class Page:
             self._python = subprocess.Popen(
                 [sys.executable, str(INTERPRETER)],
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=self.folder,
-                env={**os.environ, **SPARK},
+                env={name: value for name, value in os.environ.items() if name != "PYSPARK_PYTHON"} | SPARK,
             )  # fmt: skip
         assert self._python.stdin
         assert self._python.stdout
@@ -139,7 +143,7 @@ def test_so_do_those_with_spark(page: str, tmp_path: Path) -> None:
     if shutil.which("java") is None:
         pytest.skip("pages with Spark need Java 17: apt-get install openjdk-17-jre-headless")
     blocks = ALL[page]
-    if not any("SparkSession" in block.text for block in blocks):
+    if not any("spark = " in block.text for block in blocks):
         blocks = [Block(page, 0, "python", SESSION), *blocks]
     follow(page, blocks, tmp_path)
 

@@ -10,10 +10,20 @@ import typer
 
 from millstream.cli import targets
 from millstream.cli.exits import Exit, Failure, explain
-from millstream.cli.inputs import BadLineError, Bunch, Form, Source, blocks, form_of, messages, sources
-from millstream.cli.output import StandardOutput
+from millstream.cli.inputs import (
+    BadLineError,
+    Bunch,
+    Form,
+    Source,
+    blocks,
+    form_of,
+    given_messages,
+    messages,
+    sources,
+)
+from millstream.cli.output import OutputFormat, StandardOutput
 from millstream.cli.progress import ProgressBar, rate
-from millstream.cli.targets import DEFAULT_URL, Stream, Token, Url
+from millstream.cli.targets import Profile, Stream, Token, Url
 from millstream.cli.units import counted, duration, size
 from millstream.cli.writers import Plain, Stamped, Writer
 from millstream.client.core import bodies, errors
@@ -28,6 +38,10 @@ def append(
     files: Annotated[
         list[Path] | None,
         typer.Argument(help="Files to append; standard input if none, or -.", metavar="FILE"),
+    ] = None,
+    message: Annotated[
+        list[str] | None,
+        typer.Option("--message", "-m", help="A message instead of input; repeatable.", metavar="TEXT"),
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Each line is a JSON message.")] = False,
     text: Annotated[
@@ -51,10 +65,12 @@ def append(
         ),
     ] = None,
     close: Annotated[bool, typer.Option("--close", help="Close the stream after the last message.")] = False,
-    url: Url = DEFAULT_URL,
+    output_format: OutputFormat = None,
+    url: Url = None,
     token: Token = None,
+    profile: Profile = None,
 ) -> None:
-    """Append lines from standard input or files, each a message.
+    """Append lines from standard input or files, each a message. --message needs no input.
 
     The stream's content type decides how input is read: JSON takes one message per line, text takes lines,
     anything else takes bytes.
@@ -68,8 +84,10 @@ def append(
         raise Failure(
             Exit.USAGE, f"{producer!r} is not a valid producer name", "Use ASCII letters and digits"
         )
-    found = sources(files)
-    target = targets.server(url, token).stream(stream)
+    if message and files:
+        raise Failure(Exit.USAGE, "--message and files exclude each other", "Give one of them")
+    found = [] if message else sources(files)
+    target = targets.server(url, token, profile).stream(stream)
     head = target.head()
     if head.stream_closed:
         raise errors.StreamClosedError(url=target.url, final_offset=head.offset)
@@ -81,10 +99,16 @@ def append(
     if any(source.path is None for source in found) and sys.stdin.isatty():
         targets.note("Type lines; Ctrl+D ends the input.")
     writer = _writer(target, producer, epoch)
+    output = StandardOutput(output_format)
+    if message:
+        given = given_messages(message, form, into_json=into_json)
+        _append_given(writer, given, form, output, close=close)
+        return
     _append(
         writer,
         found,
         form,
+        output,
         into_json=into_json,
         whole_blocks=epoch is not None and form is Form.BINARY,
         close=close,
@@ -101,9 +125,15 @@ def _writer(stream: DurableStream, producer: str | None, epoch: int | None) -> W
 
 
 def _append(
-    writer: Writer, found: list[Source], form: Form, *, into_json: bool, whole_blocks: bool, close: bool
+    writer: Writer,
+    found: list[Source],
+    form: Form,
+    output: StandardOutput,
+    *,
+    into_json: bool,
+    whole_blocks: bool,
+    close: bool,
 ) -> None:
-    output = StandardOutput()
     sizes = [source.size for source in found]
     known = [one for one in sizes if one is not None]
     typed = any(source.path is None for source in found) and sys.stdin.isatty()
@@ -113,6 +143,19 @@ def _append(
             for source in found:
                 chunks = blocks(source.chunks(), BLOCK_BYTES) if whole_blocks else source.chunks()
                 _take(writer, meter, source.name, messages(chunks, form, into_json=into_json))
+            final_offset = writer.finish(close=close)
+        except errors.MillstreamError as error:
+            raise _told(error, writer) from error
+    _report(output, writer, meter, form, final_offset, meter.seconds, closed=close)
+
+
+def _append_given(
+    writer: Writer, given: list[bytes], form: Form, output: StandardOutput, *, close: bool
+) -> None:
+    with ProgressBar("appending", hidden=True) as meter:
+        try:
+            writer.write(given)
+            meter.advance(len(given), sum(map(len, given)))
             final_offset = writer.finish(close=close)
         except errors.MillstreamError as error:
             raise _told(error, writer) from error

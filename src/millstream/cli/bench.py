@@ -9,9 +9,9 @@ import typer
 
 from millstream.cli import targets
 from millstream.cli.load import Load, Result, run_load
-from millstream.cli.output import StandardOutput
+from millstream.cli.output import OutputFormat, StandardOutput
 from millstream.cli.progress import activity
-from millstream.cli.targets import DEFAULT_URL, Token, Url
+from millstream.cli.targets import Profile, Token, Url
 from millstream.cli.units import number
 from millstream.cli.units import size as in_bytes
 
@@ -23,20 +23,23 @@ def bench(
     prefix: Annotated[
         str, typer.Option(help="The path below which streams are created; they are deleted at the end.")
     ] = "/bench",
-    url: Url = DEFAULT_URL,
+    output_format: OutputFormat = None,
+    url: Url = None,
     token: Token = None,
+    profile: Profile = None,
 ) -> None:
-    """Load a running server for some seconds: appends, catch-up reads, live readers.
+    """Load a running server for some seconds, and measure it.
 
-    One Python process makes the load, so it does not show the limit of a fast server.
+    The load is appends, catch-up reads and live readers. One Python process makes it, so it does not show
+    the limit of a fast server.
     """
-    server = targets.server(url, token)
+    server = targets.server(url, token, profile)
     base = targets.locate(server.url, f"{prefix.strip('/')}/{uuid.uuid4().hex[:12]}")
-    load = Load(base, server.headers, seconds=seconds, connections=connections, size=size)
+    load = Load(base, server.headers(base), seconds=seconds, connections=connections, size=size)
     with activity("preparing ...") as announce:
         results = asyncio.run(run_load(load, announce))
-    output = StandardOutput()
-    if not output.is_terminal:
+    output = StandardOutput(output_format)
+    if not output.is_text:
         for result in results:
             output.record(msgspec.to_builtins(result))
         return

@@ -6,6 +6,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from millstream.cli.exits import Exit, Failure
+from millstream.cli.output import OutputFormat, StandardOutput
+from millstream.cli.progress import long_activity
+from millstream.cli.terminals import inert_line
+
 if TYPE_CHECKING:
     from millstream.store.log.tools.check import Cut, Report
 
@@ -15,40 +20,60 @@ def check(
     cut: Annotated[
         bool, typer.Option("--repair", help="Truncate the log where it is damaged, after confirmation.")
     ] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    output_format: OutputFormat = None,
 ) -> None:
     """Verify a data folder that no server uses. Nothing is changed without --repair."""
-    from millstream.store.base import StoreError  # an extra, and slow to load
+    from millstream.store.base import StoreError  # slow to load
     from millstream.store.log.tools.check import repair, verify
 
+    output = StandardOutput(output_format)
     try:
-        report = verify(data)
-        _print(report)
+        with long_activity(f"verifying {data} ..."):
+            report = verify(data)
+        _write(output, report)
         if cut and report.cut is not None and report.can_be_cut:
             if not yes:
-                typer.confirm(f"Cut {report.cut.name} at byte {report.cut.position}?", abort=True)
-            typer.echo(f"cut; what was there is now in {repair(report)}")
+                question = f"Cut {report.cut.name} at byte {report.cut.position}?"
+                typer.confirm(question, abort=True, err=not output.is_text)
+            kept = repair(report)
+            output.result(f"cut; what was there is now in {kept}", {"cut": True, "kept": str(kept)})
             report = verify(data)
-            _print(report)
+            _write(output, report)
     except StoreError as error:
-        typer.echo(f"millstream check: {error}", err=True)
-        sys.exit(1)
-    sys.exit(0 if report.is_sound else 1)
+        raise Failure(Exit.FAILED, str(error)) from None
+    sys.exit(Exit.DONE if report.is_sound else Exit.FAILED)
 
 
-def _print(report: "Report") -> None:
-    for complaint in report.complaints:
-        typer.echo(f"  {complaint}")
-    if report.cut is not None:
-        typer.echo(f"  {_describe(report, report.cut)}")
+def _write(output: StandardOutput, report: "Report") -> None:
+    notes = [*report.complaints, *([_describe(report, report.cut)] if report.cut is not None else [])]
+    if not output.is_text:
+        output.record(_fields(report, notes))
+        return
+    for note in notes:
+        output.line(f"  {inert_line(note)}")
+    summary = f"{report.folder} is damaged."
     if report.is_sound:
-        typer.echo(
+        summary = (
             f"{report.folder} is sound: {report.streams} streams, {report.parts} staged parts in files, "
             f"{report.segments} log segments, {report.last_lsn - report.applied_lsn} records since the "
             "last checkpoint."
         )
-    else:
-        typer.echo(f"{report.folder} is damaged.")
+    output.line(inert_line(summary))
+
+
+def _fields(report: "Report", notes: list[str]) -> dict[str, object]:
+    return {
+        "folder": str(report.folder),
+        "sound": report.is_sound,
+        "notes": notes,
+        "canBeCut": report.can_be_cut,
+        "streams": report.streams,
+        "stagedParts": report.parts,
+        "segments": report.segments,
+        "lastRecord": report.last_lsn,
+        "recordsSinceCheckpoint": report.last_lsn - report.applied_lsn,
+    }
 
 
 def _describe(report: "Report", cut: "Cut") -> str:

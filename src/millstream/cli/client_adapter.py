@@ -11,7 +11,7 @@ def client_adapter(
         bool, typer.Option("--repeat-appends", help="Repeat plain appends as the public suite expects.")
     ] = False,
 ) -> None:
-    """Let a conformance suite drive our client, with JSON lines on stdin and stdout."""
+    """Let a conformance suite drive our client. It reads and writes lines of JSON."""
     from millstream.adapter.commands import main
 
     main(["--async"] * use_async + ["--repeat-appends"] * repeat_appends)

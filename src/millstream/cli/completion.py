@@ -1,7 +1,7 @@
 """`millstream completion`: print a shell's completion script for commands, options and stream names."""
 
 import enum
-from typing import Annotated, Final
+from typing import Annotated
 
 import typer
 from typer.completion import (  # type: ignore[attr-defined]  # typer has no public names for them
@@ -9,8 +9,7 @@ from typer.completion import (  # type: ignore[attr-defined]  # typer has no pub
     get_completion_script,
 )
 
-VARIABLE: Final = "_MILLSTREAM_COMPLETE"
-"""Set when a shell requests completions."""
+from millstream.cli.main import COMPLETES
 
 
 class Shell(enum.StrEnum):
@@ -22,8 +21,8 @@ class Shell(enum.StrEnum):
 
 
 def completion(shell: Annotated[Shell, typer.Argument(help="Which shell.")]) -> None:
-    """Print completions for a shell; for bash, put `eval "$(millstream completion bash)"` into ~/.bashrc."""
-    typer.echo(get_completion_script(prog_name="millstream", complete_var=VARIABLE, shell=shell.value))
+    """Print a shell's completions. For bash, put `eval "$(millstream completion bash)"` into ~/.bashrc."""
+    typer.echo(get_completion_script(prog_name="millstream", complete_var=COMPLETES, shell=shell.value))
 
 
 def prepare() -> None:

@@ -5,8 +5,6 @@ from typing import Annotated
 
 import typer
 
-conformance = typer.Typer(help="Test any implementation of the protocol.", no_args_is_help=True)
-
 Report = Annotated[str, typer.Option(help="Also write a report: json, junit, html, or several.")]
 ReportPath = Annotated[Path | None, typer.Option(help="The report's file.")]
 Strict = Annotated[
@@ -17,12 +15,6 @@ Tries = Annotated[
 ]
 
 
-@conformance.callback()
-def _root() -> None:
-    """Test any implementation of the protocol."""
-
-
-@conformance.command()
 def server(
     url: Annotated[
         str | None, typer.Argument(help="The server to test, http://127.0.0.1:4437 for example.")
@@ -61,7 +53,6 @@ def server(
     raise typer.Exit(code)
 
 
-@conformance.command()
 def client(
     command: Annotated[
         list[str], typer.Argument(help="The command that starts the adapter, after --: -- node adapter.js")

@@ -7,8 +7,8 @@ import typer
 
 from millstream.cli import targets
 from millstream.cli.exits import Exit, Failure
-from millstream.cli.output import StandardOutput
-from millstream.cli.targets import DEFAULT_URL, Token, Url, completed
+from millstream.cli.output import OutputFormat, StandardOutput
+from millstream.cli.targets import Profile, Token, Url, completed
 from millstream.cli.terminals import inert_line
 
 
@@ -18,13 +18,15 @@ def delete(
         typer.Argument(help="Paths on the server, or URLs.", metavar="STREAM", autocompletion=completed),
     ],
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
-    url: Url = DEFAULT_URL,
+    output_format: OutputFormat = None,
+    url: Url = None,
     token: Token = None,
+    profile: Profile = None,
 ) -> None:
     """Delete streams; asks for confirmation on a terminal."""
-    server = targets.server(url, token)
+    server = targets.server(url, token, profile)
     found = [server.stream(name) for name in streams]
-    output = StandardOutput()
+    output = StandardOutput(output_format)
     for stream in found:
         name = targets.shown(stream.url)
         if not yes and sys.stdin.isatty():

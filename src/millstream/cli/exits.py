@@ -96,5 +96,6 @@ def explain(error: errors.MillstreamError) -> Failure:
 def formatted(verb: str, failure: Failure) -> str:
     """Format a failure as one line."""
     message = " ".join(failure.message.split()).rstrip(".")
-    hint = f" {failure.hint}." if failure.hint else ""
+    stop = "" if failure.hint.endswith("?") else "."
+    hint = f" {failure.hint}{stop}" if failure.hint else ""
     return f"millstream {verb}: {message}.{hint}"

@@ -66,7 +66,7 @@ class Reading:
             url,
             offset=offset,
             live=follows,
-            headers=server.headers,
+            headers=server.headers(url),
             params={"until": until},
             retry=ATTENTIVE,
             on_error=self._patience,

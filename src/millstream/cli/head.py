@@ -1,15 +1,21 @@
 """`millstream head`: show a stream's metadata."""
 
 from millstream.cli import targets
-from millstream.cli.output import StandardOutput
-from millstream.cli.targets import DEFAULT_URL, Stream, Token, Url
+from millstream.cli.output import OutputFormat, StandardOutput
+from millstream.cli.targets import Profile, Stream, Token, Url
 from millstream.cli.terminals import inert_line
 from millstream.client.core.models import HeadResult
 
 
-def head(stream: Stream, url: Url = DEFAULT_URL, token: Token = None) -> None:
+def head(
+    stream: Stream,
+    output_format: OutputFormat = None,
+    url: Url = None,
+    token: Token = None,
+    profile: Profile = None,
+) -> None:
     """Show a stream's metadata without reading it."""
-    target = targets.server(url, token).stream(stream)
+    target = targets.server(url, token, profile).stream(stream)
     found = target.head()
     fields = {
         "stream": targets.shown(target.url),
@@ -22,8 +28,8 @@ def head(stream: Stream, url: Url = DEFAULT_URL, token: Token = None) -> None:
         "retainSeconds": found.retain_seconds,
         "earliestOffset": found.earliest_offset,
     }
-    output = StandardOutput()
-    if not output.is_terminal:
+    output = StandardOutput(output_format)
+    if not output.is_text:
         output.record(fields)
         return
     rows = {

@@ -90,6 +90,27 @@ def _message(line: bytes, form: Form, *, into_json: bool) -> bytes:
     return bodies.to_json(line.removesuffix(b"\n").removesuffix(b"\r").decode())
 
 
+def given_messages(texts: Sequence[str], form: Form, *, into_json: bool) -> list[bytes]:
+    """Convert messages of the command line. A text is a line; a JSON message may have several."""
+    found = []
+    for text in texts:
+        given = text.encode(errors="surrogateescape")
+        try:
+            if form is Form.TEXT:
+                given += b"\n"
+            found.append(given if form is Form.BINARY else _message(given, form, into_json=into_json))
+        except UnicodeDecodeError:
+            raise Failure(Exit.BAD_INPUT, f"--message {text!r} is not UTF-8") from None
+        except ValueError as error:
+            reason = str(error).partition(": ")[2]
+            raise Failure(
+                Exit.BAD_INPUT,
+                f"--message {text!r} is not JSON ({reason})",
+                "A string of JSON has quotes: '\"Hello\"'; --text makes one of each message",
+            ) from None
+    return found
+
+
 def lines_of(chunks: Iterable[bytes]) -> Iterator[list[bytes]]:
     """Split input into lines with their ends; lines that arrive together are returned together."""
     parts: list[bytes] = []

@@ -12,7 +12,9 @@ from typing import Final
 import msgspec
 
 from millstream.cli import targets
-from millstream.cli.output import json_messages
+from millstream.cli.contents import json_messages
+from millstream.cli.positions import BEGINNING, Located, messages_between
+from millstream.client.core.models import ByteChunk
 from millstream.client.sync.streams import DurableStream
 from millstream.client.sync.streams import stream as read_stream
 
@@ -20,13 +22,11 @@ STEP_BYTES: Final = 1024 * 1024
 MAX_LINE_STEPS: Final = 64
 """Content without line breaks is not searched further back than this."""
 
-BEGINNING: Final = "-1"
-
 
 class Ending(msgspec.Struct, frozen=True):
     """The last messages or lines, and the offset after them."""
 
-    content: list[bytes]
+    pieces: list[Located]
     offset: str
     stream_closed: bool
 
@@ -49,17 +49,17 @@ def _steps(server: targets.Server, url: str, tail: str) -> Iterator[str]:
     while True:
         yield at
         params = {"offset": at, "limit": str(STEP_BYTES)}
-        following = DurableStream(url, headers=server.headers, params=params).head().offset
+        following = DurableStream(url, headers=server.headers(url), params=params).head().offset
         if following is None or following >= tail or following == at:
             return
         at = following
 
 
 def _read(server: targets.Server, url: str, start: str, count: int, *, is_json: bool) -> tuple[Ending, bool]:
-    with read_stream(url, offset=start, live=False, headers=server.headers) as response:
-        data = (chunk.data for chunk in response.iter_byte_chunks() if chunk.data)
-        pieces = _messages(data) if is_json else _lines(data, is_whole=start == BEGINNING)
-        kept: deque[bytes] = deque(maxlen=count)
+    with read_stream(url, offset=start, live=False, headers=server.headers(url)) as response:
+        chunks = (chunk for chunk in response.iter_byte_chunks() if chunk.data)
+        pieces = _messages(chunks, start) if is_json else _lines(chunks, is_whole=start == BEGINNING)
+        kept: deque[Located] = deque(maxlen=count)
         seen = 0
         for piece in pieces:
             kept.append(piece)
@@ -67,22 +67,26 @@ def _read(server: targets.Server, url: str, start: str, count: int, *, is_json: 
         return Ending(list(kept), response.offset, response.stream_closed), seen >= count
 
 
-def _messages(chunks: Iterable[bytes]) -> Iterator[bytes]:
+def _messages(chunks: Iterable[ByteChunk], start: str) -> Iterator[Located]:
     for chunk in chunks:
-        yield from json_messages(chunk)
+        yield from messages_between(json_messages(chunk.data), start, chunk.offset)
+        start = chunk.offset
 
 
-def _lines(chunks: Iterable[bytes], *, is_whole: bool) -> Iterator[bytes]:
+def _lines(chunks: Iterable[ByteChunk], *, is_whole: bool) -> Iterator[Located]:
     """Split into lines with their ends; an incomplete first line is dropped."""
     parts: list[bytes] = []
+    end: str | None = None
     for chunk in chunks:
-        *ended, rest = chunk.split(b"\n")
-        for line in ended:
+        *ended, rest = chunk.data.split(b"\n")
+        end = chunk.offset
+        for number, line in enumerate(ended, 1):
             if is_whole:
-                yield b"".join((*parts, line, b"\n"))
+                at_end = number == len(ended) and not rest
+                yield Located(b"".join((*parts, line, b"\n")), end if at_end else None)
             is_whole = True
             parts.clear()
         parts.append(rest)
     rest = b"".join(parts)
     if rest and is_whole:
-        yield rest
+        yield Located(rest, end)

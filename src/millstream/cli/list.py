@@ -9,9 +9,10 @@ import msgspec
 import typer
 
 from millstream.cli import targets
-from millstream.cli.output import StandardOutput
+from millstream.cli.exits import Exit, Failure
+from millstream.cli.output import OutputFormat, StandardOutput
 from millstream.cli.progress import activity
-from millstream.cli.targets import DEFAULT_URL, QUICK, Token, Url
+from millstream.cli.targets import QUICK, Profile, Token, Url
 from millstream.cli.terminals import inert_line
 from millstream.cli.trees import Tree
 from millstream.cli.units import counted, size
@@ -27,10 +28,13 @@ class Sampled(msgspec.Struct, frozen=True):
 
 
 def list_streams(
-    prefix: Annotated[
+    below: Annotated[
         str,
-        typer.Option(help="Only paths with this prefix.", metavar="PATH", autocompletion=targets.completed),
+        typer.Argument(
+            help="Only paths that begin so.", metavar="[PREFIX]", autocompletion=targets.completed
+        ),
     ] = "",
+    prefix: Annotated[str, typer.Option(help="The same as PREFIX.", metavar="PATH")] = "",
     glob: Annotated[
         str, typer.Option(help="Only paths that match: * within a segment, ** any segments.", metavar="GLOB")
     ] = "",
@@ -38,15 +42,20 @@ def list_streams(
     interval: Annotated[
         float, typer.Option(min=0.05, help="How long --rates measures.", metavar="SECONDS")
     ] = 1.0,
-    url: Url = DEFAULT_URL,
+    output_format: OutputFormat = None,
+    url: Url = None,
     token: Token = None,
+    profile: Profile = None,
 ) -> None:
-    """List the streams of a server: a tree with sizes, or lines of JSON when piped."""
-    server = targets.server(url, token)
-    below = f"/{prefix.lstrip('/')}" if prefix else ""
-    found = _found(server, below, glob, interval if rates else None)
-    output = StandardOutput()
-    if not output.is_terminal:
+    """List the streams of a server, with their sizes. On a terminal it is a tree, in a pipe lines of JSON."""
+    server = targets.server(url, token, profile)
+    if below and prefix:
+        raise Failure(Exit.USAGE, "PREFIX and --prefix exclude each other", "Give one of them")
+    beginning = below or prefix
+    start = f"/{beginning.lstrip('/')}" if beginning else ""
+    found = _found(server, start, glob, interval if rates else None)
+    output = StandardOutput(output_format)
+    if not output.is_text:
         output.records(map(_fields, found))
         return
     _show(output, found, rates=rates)
@@ -59,7 +68,9 @@ def _fields(one: Sampled) -> dict[str, Any]:
 
 def _found(server: targets.Server, prefix: str, glob: str, interval: float | None) -> Iterator[Sampled]:
     def walk() -> Iterator[Listed]:
-        return listing.walk(server.url, prefix=prefix, glob=glob, headers=server.headers, retry=QUICK)
+        return listing.walk(
+            server.url, prefix=prefix, glob=glob, headers=server.headers(server.url), retry=QUICK
+        )
 
     if interval is None:
         yield from map(Sampled, walk())

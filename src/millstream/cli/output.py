@@ -1,34 +1,49 @@
 """Standard output: readable on a terminal, JSON or raw bytes in a pipe."""
 
-import codecs
+import enum
 import os
 import select
 import stat
 import sys
 import threading
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
+import typer
 
 from millstream.cli import terminals
-from millstream.cli.exits import Exit, Failure
-from millstream.protocol import json_frames
+
+
+class Format(enum.StrEnum):
+    """How results are written."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+OutputFormat = Annotated[
+    Format | None,
+    typer.Option(
+        "--output", "-o", help="How to write results. [default: text on a terminal, json elsewhere]"
+    ),
+]
 
 
 class StandardOutput:
-    """Writes results: formatted on a terminal, machine-readable elsewhere."""
+    """Writes results: as text for people, or as lines of JSON for programs."""
 
-    def __init__(self) -> None:
+    def __init__(self, format: Format | None = None) -> None:
         self.is_terminal = sys.stdout.isatty()
+        self.is_text = self.is_terminal if format is None else format is Format.TEXT
         self.is_file = stat.S_ISREG(os.fstat(sys.stdout.fileno()).st_mode)
         self.colours = self.is_terminal and terminals.wants_colours()
         if self.is_terminal and hasattr(sys.stdout, "reconfigure"):
             sys.stdout.reconfigure(errors="backslashreplace")  # a terminal that is not UTF-8
 
     def result(self, sentence: str, fields: dict[str, Any]) -> None:
-        """Write a command's result: a sentence on a terminal, else a line of JSON."""
-        if self.is_terminal:
+        """Write a command's result: a sentence, or a line of JSON."""
+        if self.is_text:
             self.line(terminals.inert_line(sentence))
         else:
             self.record(fields)
@@ -43,7 +58,7 @@ class StandardOutput:
             _write(msgspec.json.encode(fields) + b"\n")
 
     def line(self, text: str) -> None:
-        """Write a line to a terminal; it must be escaped already."""
+        """Write a line of text; it must be escaped already."""
         sys.stdout.write(text + "\n")
         sys.stdout.flush()
 
@@ -66,69 +81,6 @@ def _write(data: bytes) -> None:
     rest = memoryview(data)
     while rest:  # with PYTHONUNBUFFERED, or when the reader closes the pipe, a write may be partial
         rest = rest[sys.stdout.buffer.write(rest) :]
-
-
-class ContentWriter:
-    """Writes a stream's content: messages line by line, other content as it is."""
-
-    def __init__(self, output: StandardOutput, *, is_json: bool) -> None:
-        self._output = output
-        self._is_json = is_json
-        self._decoder = codecs.getincrementaldecoder("utf-8")(errors="backslashreplace")
-        self._at_line_start = True
-
-    def show(self, data: bytes) -> None:
-        """Write the content of one response."""
-        if not data:
-            return
-        if self._is_json:
-            self.messages(json_messages(data))
-        elif self._output.is_terminal:
-            self._text(self._decoder.decode(data))
-        else:
-            self._output.raw(data)
-
-    def messages(self, messages: Iterable[bytes]) -> None:
-        """Write JSON messages, one per line."""
-        lines = [one_line(message) for message in messages]
-        if not lines:
-            return
-        if not self._output.is_terminal:
-            self._output.raw(b"\n".join(lines) + b"\n")
-            return
-        texts = [terminals.inert_line(line.decode(errors="backslashreplace")) for line in lines]
-        if self._output.colours:
-            texts = [terminals.coloured_json(text) for text in texts]
-        self._output.line("\n".join(texts))
-
-    def end(self) -> None:
-        """Move a terminal's cursor to the beginning of a line."""
-        if not self._is_json and self._output.is_terminal:
-            self._text(self._decoder.decode(b"", True))
-            if not self._at_line_start:
-                self._output.line("")
-
-    def _text(self, text: str) -> None:
-        if text:
-            self._output.text(terminals.inert(text.replace("\r\n", "\n")))
-            self._at_line_start = text.endswith("\n")
-
-
-def json_messages(data: bytes) -> list[bytes]:
-    """Split a response into messages."""
-    try:
-        return json_frames.split(data)
-    except (msgspec.DecodeError, RecursionError) as error:
-        raise Failure(
-            Exit.FAILED, f"The stream's content is not JSON ({error})", "Is this a server of durable streams?"
-        ) from None
-
-
-def one_line(message: bytes) -> bytes:
-    """Put a JSON message on one line. In JSON, a raw line break is never part of a value."""
-    if b"\n" in message or b"\r" in message:
-        return message.replace(b"\r", b" ").replace(b"\n", b" ")
-    return message
 
 
 def when_unread(then: Callable[[], None]) -> None:

@@ -2,11 +2,13 @@
 
 import contextlib
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
+from millstream.cli.terminals import inert_line
 from millstream.cli.units import number, size
 
 if TYPE_CHECKING:
@@ -98,6 +100,30 @@ def activity(first: str) -> Iterator[Callable[[str], None]]:
 
     with Console(stderr=True).status(first) as status:
         yield lambda text: status.update(text)
+
+
+@contextlib.contextmanager
+def long_activity(description: str) -> Iterator[None]:
+    """Show that something goes on, once it takes long."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    from rich.markup import escape
+
+    ended = threading.Event()
+
+    def show() -> None:
+        if not ended.wait(BEGINS_AFTER_S):
+            with activity(escape(inert_line(description))):
+                ended.wait()
+
+    shower = threading.Thread(target=show, name="millstream-progress")
+    shower.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        shower.join()
 
 
 def rate(items: int, bytes: int, seconds: float) -> str:

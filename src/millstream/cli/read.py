@@ -5,8 +5,9 @@ from typing import Annotated
 import typer
 
 from millstream.cli import targets
-from millstream.cli.reading import Offset, show_stream
-from millstream.cli.targets import DEFAULT_URL, Stream, Token, Url
+from millstream.cli.contents import Shape
+from millstream.cli.reading import Format, Offset, Offsets, show_stream
+from millstream.cli.targets import Profile, Stream, Token, Url
 
 
 def read(
@@ -20,11 +21,23 @@ def read(
     follow: Annotated[
         bool, typer.Option("--follow/--no-follow", help="Wait for more, or stop at the current end.")
     ] = True,
-    url: Url = DEFAULT_URL,
+    format: Format = Shape.LINES,
+    offsets: Offsets = False,
+    url: Url = None,
     token: Token = None,
+    profile: Profile = None,
 ) -> None:
-    """Read a stream from its beginning, and follow it until it is closed.
+    """Read a stream, and follow it until it is closed.
 
     JSON messages are written one per line, other content as it is.
     """
-    show_stream(stream, targets.server(url, token), offset=offset, until=until, last=last, follows=follow)
+    show_stream(
+        stream,
+        targets.server(url, token, profile),
+        offset=offset,
+        until=until,
+        last=last,
+        follows=follow,
+        shape=format,
+        offsets=offsets,
+    )

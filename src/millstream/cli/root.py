@@ -1,6 +1,5 @@
 """The command without a subcommand: help and version."""
 
-from importlib.metadata import version as version_of
 from typing import Annotated
 
 import typer
@@ -8,6 +7,8 @@ import typer
 
 def _tell_version(is_wanted: bool) -> None:
     if is_wanted:
+        from importlib.metadata import version as version_of  # slow to load
+
         typer.echo(f"millstream {version_of('millstream')}")
         raise typer.Exit
 

@@ -3,7 +3,6 @@
 import inspect
 import os
 import sys
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ from millstream.server.settings import Settings, SettingsError
 
 def serve(config: Path | None = None, **options: Any) -> None:
     """Run the server until Ctrl+C or SIGTERM."""
-    from millstream.server.run import serve as run_server  # an extra, and slow to load
+    from millstream.server.run import serve as run_server  # slow to load
     from millstream.store.base import StoreError
 
     def load() -> Settings:
@@ -32,7 +31,16 @@ def serve(config: Path | None = None, **options: Any) -> None:
         sys.exit(1)
 
 
+def parse(words: list[str]) -> dict[str, Any]:
+    """Parse the options of a command line that runs a server."""
+    app = typer.Typer(add_completion=False)
+    app.command("serve")(serve)
+    return dict(typer.main.get_command(app).make_context("serve", list(words)).params)
+
+
 def _announce(settings: Settings, url: str) -> None:
+    from importlib.metadata import version  # slow to load
+
     typer.echo(f"millstream {version('millstream')}")
     typer.echo(f"  listening on  {url}{settings.path}")
     typer.echo(f"  store         {_store(settings)}")

@@ -5,8 +5,9 @@ from typing import Annotated
 import typer
 
 from millstream.cli import targets
-from millstream.cli.reading import Offset, show_stream
-from millstream.cli.targets import DEFAULT_URL, Stream, Token, Url
+from millstream.cli.contents import Shape
+from millstream.cli.reading import Format, Offset, Offsets, show_stream
+from millstream.cli.targets import Profile, Stream, Token, Url
 
 
 def tail(
@@ -18,9 +19,21 @@ def tail(
         ),
     ] = None,
     offset: Offset = None,
-    url: Url = DEFAULT_URL,
+    format: Format = Shape.LINES,
+    offsets: Offsets = False,
+    url: Url = None,
     token: Token = None,
+    profile: Profile = None,
 ) -> None:
-    """Follow a stream live, from its last messages until it is closed, across broken connections."""
+    """Follow a stream live, beginning with its last messages. Broken connections are resumed."""
     count = 10 if last is None and offset is None else last
-    show_stream(stream, targets.server(url, token), offset=offset, until=None, last=count, follows=True)
+    show_stream(
+        stream,
+        targets.server(url, token, profile),
+        offset=offset,
+        until=None,
+        last=count,
+        follows=True,
+        shape=format,
+        offsets=offsets,
+    )

@@ -1,10 +1,12 @@
 """`millstream token`: make a token for a server with access control, ours or AnyCable's."""
 
-import sys
 import time
 from typing import Annotated, NoReturn
 
 import typer
+
+from millstream.cli.exits import Exit, Failure
+from millstream.cli.output import Format, StandardOutput
 
 
 def token(
@@ -33,23 +35,32 @@ def token(
     expires_s: Annotated[
         int, typer.Option(min=1, help="Seconds until it expires; a signed name does not expire.")
     ] = 3600,
+    output: Annotated[
+        Format, typer.Option("--output", "-o", help="text is the token alone, also in a pipe.")
+    ] = Format.TEXT,
 ) -> None:
-    """Make a token: scopes to send as `Authorization: Bearer`, or AnyCable's `--signed` and `--jid`."""
-    from millstream.server.anycable import credentials  # an extra, and slow to load
+    """Make a token for a server with access control.
+
+    Scopes make one to send as `Authorization: Bearer`; --signed and --jid make those of AnyCable's clients.
+    """
+    from millstream.server.anycable import credentials  # slow to load
 
     if [bool(scope), signed is not None, jid is not None].count(True) != 1:
-        _fail("give scopes, --signed or --jid, one of them.")
+        _fail("Give scopes, --signed or --jid, one of them", "`millstream token read` allows all reads")
     if scope:
-        typer.echo(_bearer(scope, secret, expires_s))
+        _write(_bearer(scope, secret, expires_s), output)
         return
     if not anycable_secret:
-        _fail("--anycable-secret (or MILLSTREAM_ANYCABLE_SECRET) must be given and not be empty.")
+        _fail(
+            "The secret is missing or empty",
+            "Give the server's --anycable-secret, or MILLSTREAM_ANYCABLE_SECRET",
+        )
     if signed is not None:
-        typer.echo(credentials.sign_name(anycable_secret.encode(), signed))
+        _write(credentials.sign_name(anycable_secret.encode(), signed), output)
     elif jid is not None:
         if not credentials.is_identifiers(jid):
-            _fail("--jid takes the client's identifiers as JSON, such as '{\"user\":1}'.")
-        typer.echo(credentials.make_jwt(anycable_secret.encode(), jid, expires_s))
+            _fail("--jid takes the client's identifiers as JSON", "'{\"user\":1}' is an example")
+        _write(credentials.make_jwt(anycable_secret.encode(), jid, expires_s), output)
 
 
 def _bearer(scope: list[str], secret: str, expires_s: int) -> str:
@@ -60,9 +71,9 @@ def _bearer(scope: list[str], secret: str, expires_s: int) -> str:
     from millstream.server.settings import SettingsError
 
     if len(parse_scopes(scope)) != len(scope):
-        _fail("a scope is read, write or admin, alone or with a glob after a colon, such as read:/chat/**.")
+        _fail("A scope is read, write or admin, alone or with a glob after a colon", "read:/chat/** is one")
     if not secret:
-        _fail("--secret (or MILLSTREAM_AUTH_SECRET) must be given and not be empty.")
+        _fail("The secret is missing or empty", "Give the server's --secret, or MILLSTREAM_AUTH_SECRET")
     try:
         key = secret_key(secret)
     except SettingsError as error:
@@ -71,6 +82,9 @@ def _bearer(scope: list[str], secret: str, expires_s: int) -> str:
     return jwt.encode(claims, key.verifier, algorithm=key.algorithms[0])
 
 
-def _fail(reason: str) -> NoReturn:
-    typer.echo(f"millstream token: {reason}", err=True)
-    sys.exit(2)
+def _write(made: str, output: Format) -> None:
+    StandardOutput(output).result(made, {"token": made})
+
+
+def _fail(reason: str, hint: str = "") -> NoReturn:
+    raise Failure(Exit.USAGE, reason, hint) from None

@@ -1,55 +1,79 @@
-"""The commands, in the order of the help."""
+"""The commands, in the order of the help.
 
-from collections.abc import Callable
-from typing import Final
+A command's module is loaded when the command is used. The help shows this table and loads no command; a test
+compares its sentences with the commands' own.
+"""
 
-import typer
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import Final, NamedTuple
 
-from millstream.cli.append import append
-from millstream.cli.backup import backup, restore
-from millstream.cli.bench import bench
-from millstream.cli.check import check
-from millstream.cli.client_adapter import client_adapter
-from millstream.cli.close import close
-from millstream.cli.completion import completion
-from millstream.cli.conformance import conformance
-from millstream.cli.create import create
-from millstream.cli.delete import delete
-from millstream.cli.fork import fork
-from millstream.cli.head import head
-from millstream.cli.list import list_streams
-from millstream.cli.pipelines.archive import archive
-from millstream.cli.pipelines.derive import derive
-from millstream.cli.pipelines.profile import profile
-from millstream.cli.pipelines.replay import replay
-from millstream.cli.read import read
-from millstream.cli.serve import serve
-from millstream.cli.tail import tail
-from millstream.cli.token import token
 
-VERBS: Final[dict[str, Callable[..., None]]] = {
-    "serve": serve,
-    "create": create,
-    "append": append,
-    "read": read,
-    "tail": tail,
-    "head": head,
-    "close": close,
-    "delete": delete,
-    "fork": fork,
-    "list": list_streams,
-    "token": token,
-    "check": check,
-    "backup": backup,
-    "restore": restore,
-    "bench": bench,
-    "completion": completion,
+class Verb(NamedTuple):
+    """A command: its module and function, and what it does in one sentence."""
+
+    place: str
+    help: str
+    is_hidden: bool = False
+
+    def load(self) -> Callable[..., None]:
+        """Import the command."""
+        module, _, function = self.place.partition(":")
+        found: Callable[..., None] = getattr(import_module(f"millstream.cli.{module}"), function)
+        return found
+
+
+class Group(NamedTuple):
+    """Commands below a common word."""
+
+    help: str
+    verbs: Mapping[str, Verb]
+
+
+Table = Mapping[str, Verb | Group]
+
+CONFORMANCE: Final = {
+    "server": Verb("conformance:server", "Test a server."),
+    "client": Verb("conformance:client", "Test a client."),
 }
-HIDDEN: Final[dict[str, Callable[..., None]]] = {"client-adapter": client_adapter}
-GROUPS: Final[dict[str, typer.Typer]] = {"conformance": conformance}
-PIPELINES: Final[dict[str, Callable[..., None]]] = {
-    "archive": archive,
-    "derive": derive,
-    "replay": replay,
-    "profile": profile,
+PIPELINES: Final = {
+    "archive": Verb(
+        "pipelines.archive:archive", "Append streams to a partitioned Parquet table, exactly once."
+    ),
+    "derive": Verb(
+        "pipelines.derive:derive", "Derive streams from streams by SQL or a Python function, exactly once."
+    ),
+    "replay": Verb("pipelines.replay:replay", "Write a table to streams, exactly once."),
+    "profile": Verb("pipelines.profile:profile", "Publish counts, bytes, lag and schema changes of streams."),
+}
+PROFILES: Final = {
+    "add": Verb("profiles.verbs:add", "Save a server and its token under a name."),
+    "list": Verb("profiles.verbs:list_profiles", "List the profiles."),
+    "use": Verb("profiles.verbs:use", "Use a profile where no other server is named."),
+    "remove": Verb("profiles.verbs:remove", "Remove a profile."),
+}
+VERBS: Final[Table] = {
+    "serve": Verb("serve:serve", "Run the server until Ctrl+C or SIGTERM."),
+    "create": Verb("create:create", "Create a stream, unless it is there already."),
+    "append": Verb("append:append", "Append lines from standard input or files, each a message."),
+    "read": Verb("read:read", "Read a stream, and follow it until it is closed."),
+    "tail": Verb("tail:tail", "Follow a stream live, beginning with its last messages."),
+    "head": Verb("head:head", "Show a stream's metadata without reading it."),
+    "close": Verb("close:close", "Close a stream: readers see its end, appends are refused."),
+    "delete": Verb("delete:delete", "Delete streams; asks for confirmation on a terminal."),
+    "fork": Verb("fork:fork", "Create a stream that begins with another's content."),
+    "list": Verb("list:list_streams", "List the streams of a server, with their sizes."),
+    "token": Verb("token:token", "Make a token for a server with access control."),
+    "health": Verb("health:health", "Ask a server on this machine whether it is ready."),
+    "check": Verb("check:check", "Verify a data folder that no server uses."),
+    "backup": Verb("backup:backup", "Copy a data folder, even while a server uses it."),
+    "restore": Verb("backup:restore", "Restore a backup to a data folder, and verify it."),
+    "bench": Verb("bench:bench", "Load a running server for some seconds, and measure it."),
+    "completion": Verb("completion:completion", "Print a shell's completions."),
+    "client-adapter": Verb(
+        "client_adapter:client_adapter", "Let a conformance suite drive our client.", is_hidden=True
+    ),
+    "profile": Group("Save servers and tokens under names.", PROFILES),
+    "conformance": Group("Test any implementation of the protocol.", CONFORMANCE),
+    "pipeline": Group("Run Spark jobs between streams and tables.", PIPELINES),
 }

@@ -8,14 +8,19 @@ rest of it again and again.
 Rules A11, G5.
 """
 
+import sys
 import zlib
 from collections.abc import Callable, Generator, Iterator
 from functools import lru_cache
 
 import brotli
-import zstandard
 
 from millstream.protocol.errors import MalformedError, TooLargeError, UnsupportedEncodingError
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
 
 MIN_BYTES = 1024
 """Smaller responses are not worth compressing."""
@@ -26,11 +31,12 @@ MAX_MEMBERS = 1024
 _MAX_RATIO = 1000
 _MIN_RATIO_BYTES = 2**20  # below this much output, no ratio is suspicious
 _STEP = 64 * 1024
-_ZSTD_STEP = 64  # of input: the decompressor has no limit on output, and 4 bytes can become 128 KiB
+_ZSTD_STEP = 4 * 1024  # of input: what follows the end of a frame is copied, and a frame can be tiny
+_ZSTD_LIMITS: dict[int, int] = {zstd.DecompressionParameter.window_log_max: 23}
 
 # Fast levels: the aim is to save bytes at a rate that does not slow the reader down.
 _COMPRESSORS: dict[bytes, Callable[[bytes], bytes]] = {
-    b"zstd": lambda body: zstandard.ZstdCompressor(level=3).compress(body),
+    b"zstd": lambda body: zstd.compress(body, level=3),
     b"br": lambda body: brotli.compress(body, quality=4),
     b"gzip": lambda body: _deflate(body, 31),
     b"deflate": lambda body: _deflate(body, 15),
@@ -74,7 +80,7 @@ def decompress(body: bytes, content_encoding: bytes, max_bytes: int) -> bytes:
             size += len(piece)
             if size > limit:
                 raise TooLargeError("BODY_TOO_LARGE", f"The body is more than {limit} bytes when decoded.")
-    except (zlib.error, brotli.error, zstandard.ZstdError, EOFError):
+    except (zlib.error, brotli.error, zstd.ZstdError, EOFError):
         raise MalformedError("INVALID_ENCODING", f"The body is not valid {coding.decode()}.") from None
     return b"".join(pieces)
 
@@ -148,17 +154,17 @@ def _unbrotli(body: bytes) -> Iterator[bytes]:
 
 
 def _unzstd(body: bytes) -> Iterator[bytes]:
-    decompressor = zstandard.ZstdDecompressor(max_window_size=2**23)  # one for all frames: it is large
     at = frames = 0
     while at < len(body):
         frames = _count(frames)
-        frame = decompressor.decompressobj()
+        frame = zstd.ZstdDecompressor(options=_ZSTD_LIMITS)
         while not frame.eof:
-            if at >= len(body):
+            given = body[at : at + _ZSTD_STEP] if frame.needs_input else b""
+            if frame.needs_input and not given:
                 raise EOFError
-            yield frame.decompress(body[at : at + _ZSTD_STEP])
-            at += _ZSTD_STEP
-        at = min(at, len(body)) - len(frame.unused_data)
+            at += len(given)
+            yield frame.decompress(given, _STEP)
+        at -= len(frame.unused_data)
 
 
 _DECOMPRESSORS: dict[bytes, Callable[[bytes], Iterator[bytes]]] = {

@@ -28,7 +28,7 @@ def test_a_path_is_shown_as_it_was_spelled() -> None:
 @pytest.mark.parametrize("url", ["", "localhost:4437", "ftp://h", "http://"])
 def test_what_is_no_server_is_refused(url: str) -> None:
     with pytest.raises(Failure) as refused:
-        server(url, None)
+        server(url, None, None)
     assert refused.value.code is Exit.USAGE
 
 

@@ -4,8 +4,10 @@ from typing import Annotated
 
 import typer
 
+from millstream.cli import targets
+from millstream.cli.output import OutputFormat
 from millstream.cli.pipelines import options, running
-from millstream.cli.targets import DEFAULT_URL, Token, Url
+from millstream.cli.targets import Profile, Token, Url
 
 
 def archive(
@@ -28,8 +30,10 @@ def archive(
     master: options.Master = None,
     remote: options.Remote = None,
     conf: options.Conf = None,
-    url: Url = DEFAULT_URL,
+    output_format: OutputFormat = None,
+    url: Url = None,
     token: Token = None,
+    profile: Profile = None,
 ) -> None:
     """Append streams to a partitioned Parquet table, exactly once.
 
@@ -45,10 +49,11 @@ def archive(
     if not (until_closed or once or every):
         every = "10 seconds"
     with running.failures():
+        there = targets.server(url, token, profile)
         source = Input(
-            url=running.check_url(url, token),
+            url=there.url,
             streams=streams,
-            token=token,
+            token=there.token,
             options=options.pairs(input_option, "--input-option"),
         )
         bad = BadRecords(action=on_bad_record, stream=dead_letters)
@@ -70,4 +75,5 @@ def archive(
         master=master,
         remote=remote,
         conf=conf,
+        output_format=output_format,
     )

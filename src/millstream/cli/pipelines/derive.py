@@ -8,9 +8,11 @@ from typing import Annotated, Any
 
 import typer
 
+from millstream.cli import targets
 from millstream.cli.exits import Exit, Failure
+from millstream.cli.output import OutputFormat
 from millstream.cli.pipelines import options, running
-from millstream.cli.targets import DEFAULT_URL, Token, Url
+from millstream.cli.targets import Profile, Token, Url
 
 
 def derive(
@@ -44,8 +46,10 @@ def derive(
     master: options.Master = None,
     remote: options.Remote = None,
     conf: options.Conf = None,
-    url: Url = DEFAULT_URL,
+    output_format: OutputFormat = None,
+    url: Url = None,
     token: Token = None,
+    profile: Profile = None,
 ) -> None:
     """Derive streams from streams by SQL or a Python function, exactly once.
 
@@ -68,17 +72,17 @@ def derive(
     if function is not None:
         _find(function)
     with running.failures():
-        there = running.check_url(url, token)
+        there = targets.server(url, token, profile)
         source = Input(
-            url=there,
+            url=there.url,
             streams=streams,
-            token=token,
+            token=there.token,
             options=options.pairs(input_option, "--input-option"),
         )
         written = Output(
-            url=there,
+            url=there.url,
             stream=output,
-            token=token,
+            token=there.token,
             closes=closes,
             options=options.pairs(output_option, "--output-option"),
         )
@@ -102,6 +106,7 @@ def derive(
         master=master,
         remote=remote,
         conf=conf,
+        output_format=output_format,
     )
 
 

@@ -4,8 +4,10 @@ from typing import Annotated
 
 import typer
 
+from millstream.cli import targets
+from millstream.cli.output import OutputFormat
 from millstream.cli.pipelines import options, running
-from millstream.cli.targets import DEFAULT_URL, Token, Url
+from millstream.cli.targets import Profile, Token, Url
 
 
 def profile(
@@ -20,10 +22,12 @@ def profile(
     master: options.Master = None,
     remote: options.Remote = None,
     conf: options.Conf = None,
-    url: Url = DEFAULT_URL,
+    output_format: OutputFormat = None,
+    url: Url = None,
     token: Token = None,
+    profile: Profile = None,
 ) -> None:
-    """Publish counts, bytes, lag and schema changes of streams, every 10 seconds or as --every says."""
+    """Publish counts, bytes, lag and schema changes of streams. The pace is 10 seconds, or --every."""
     options.one_pace(until_closed=until_closed, once=once, every=every)
     kept = options.needed(checkpoint)
     running.ready(remote)
@@ -34,15 +38,18 @@ def profile(
     if not (until_closed or once or every):
         every = pipeline.EVERY
     with running.failures():
-        there = running.check_url(url, token)
+        there = targets.server(url, token, profile)
         source = Input(
-            url=there,
+            url=there.url,
             streams=streams,
-            token=token,
+            token=there.token,
             options=options.pairs(input_option, "--input-option"),
         )
         written = Output(
-            url=there, stream=output, token=token, options=options.pairs(output_option, "--output-option")
+            url=there.url,
+            stream=output,
+            token=there.token,
+            options=options.pairs(output_option, "--output-option"),
         )
         look(source)
     running.run(
@@ -58,4 +65,5 @@ def profile(
         master=master,
         remote=remote,
         conf=conf,
+        output_format=output_format,
     )

@@ -4,8 +4,10 @@ from typing import Annotated
 
 import typer
 
+from millstream.cli import targets
+from millstream.cli.output import OutputFormat
 from millstream.cli.pipelines import options, running
-from millstream.cli.targets import DEFAULT_URL, Token, Url
+from millstream.cli.targets import Profile, Token, Url
 
 
 def replay(
@@ -47,8 +49,10 @@ def replay(
     master: options.Master = None,
     remote: options.Remote = None,
     conf: options.Conf = None,
-    url: Url = DEFAULT_URL,
+    output_format: OutputFormat = None,
+    url: Url = None,
     token: Token = None,
+    profile: Profile = None,
 ) -> None:
     """Write a table to streams, exactly once. After an interruption it resumes where it stopped.
 
@@ -72,10 +76,11 @@ def replay(
             order_by=options.listed(order_by),
             stream_by=stream_by,
         )
+        there = targets.server(url, token, profile)
         written = Output(
-            url=running.check_url(url, token),
+            url=there.url,
             stream=output,
-            token=token,
+            token=there.token,
             closes=closes,
             options=options.pairs(output_option, "--output-option"),
         )
@@ -95,4 +100,5 @@ def replay(
         master=master,
         remote=remote,
         conf=conf,
+        output_format=output_format,
     )

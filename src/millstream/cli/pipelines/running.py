@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from millstream.cli import targets
 from millstream.cli.exits import Exit, Failure
-from millstream.cli.output import StandardOutput
+from millstream.cli.output import Format, StandardOutput
 from millstream.cli.pipelines.options import pairs
 from millstream.cli.progress import activity
 from millstream.cli.units import counted, duration, number, size
@@ -54,12 +53,18 @@ def ready(remote: str | None) -> None:
 
 
 def run(
-    verb: str, pipeline: Pipeline, *, master: str | None, remote: str | None, conf: list[str] | None
+    verb: str,
+    pipeline: Pipeline,
+    *,
+    master: str | None,
+    remote: str | None,
+    conf: list[str] | None,
+    output_format: Format | None,
 ) -> None:
     """Start Spark, run a pipeline to its end, and report the result."""
     settings = pairs(conf, "--conf")
     let_workers_find_modules()
-    output = StandardOutput()
+    output = StandardOutput(output_format)
     with activity("starting Spark ...") as announce:
         spark = start(f"millstream {verb}", master=master, remote=remote, settings=settings)
         try:
@@ -106,7 +111,7 @@ def _shown(
     output: StandardOutput, verb: str, announce: Callable[[str], None]
 ) -> Callable[["Progress"], None]:
     def show(progress: "Progress") -> None:
-        if output.is_terminal:
+        if output.is_text:
             announce(f"{verb}: {_told(progress)}")
         else:
             fields: dict[str, Any] = msgspec.to_builtins(progress)
@@ -132,8 +137,3 @@ def let_workers_find_modules() -> None:
         sys.path.insert(0, here)
     others = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
     os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys([here, *others]))
-
-
-def check_url(url: str, token: str | None) -> str:
-    """Check the server's URL like every other command."""
-    return targets.server(url, token).url

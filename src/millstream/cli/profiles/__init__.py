@@ -1,0 +1,1 @@
+"""Profiles: servers and tokens with a name."""

@@ -1,0 +1,79 @@
+"""The sync client: the names of `millstream`."""
+
+from millstream.client.core.errors import (
+    AlreadyConsumedError,
+    BadRequestError,
+    ContentTypeMismatchError,
+    MillstreamError,
+    NotSupportedError,
+    ParseError,
+    PartConflictError,
+    PartMissingError,
+    PayloadTooLargeError,
+    ProducerStoppedError,
+    RateLimitedError,
+    SequenceConflictError,
+    SequenceGapError,
+    StaleEpochError,
+    StreamClosedError,
+    StreamExistsError,
+    StreamGoneError,
+    StreamNotFoundError,
+    TransportError,
+    UnauthorizedError,
+    UnexpectedStatusError,
+)
+from millstream.client.core.models import (
+    AppendResult,
+    ByteChunk,
+    CloseResult,
+    HeadResult,
+    JsonBatch,
+    ProducerStamp,
+    TextChunk,
+)
+from millstream.client.core.retry import Retry
+from millstream.client.http.sync_sockets import HttpClient
+from millstream.client.sync.parts import Multipart
+from millstream.client.sync.producer import IdempotentProducer
+from millstream.client.sync.responses import StreamResponse, Subscription
+from millstream.client.sync.streams import DurableStream, stream
+
+__all__ = [
+    "AlreadyConsumedError",
+    "AppendResult",
+    "BadRequestError",
+    "ByteChunk",
+    "CloseResult",
+    "ContentTypeMismatchError",
+    "DurableStream",
+    "HeadResult",
+    "HttpClient",
+    "IdempotentProducer",
+    "JsonBatch",
+    "MillstreamError",
+    "Multipart",
+    "NotSupportedError",
+    "ParseError",
+    "PartConflictError",
+    "PartMissingError",
+    "PayloadTooLargeError",
+    "ProducerStamp",
+    "ProducerStoppedError",
+    "RateLimitedError",
+    "Retry",
+    "SequenceConflictError",
+    "SequenceGapError",
+    "StaleEpochError",
+    "StreamClosedError",
+    "StreamExistsError",
+    "StreamGoneError",
+    "StreamNotFoundError",
+    "StreamResponse",
+    "Subscription",
+    "TextChunk",
+    "TransportError",
+    "UnauthorizedError",
+    "UnexpectedStatusError",
+    "stream",
+]

@@ -131,6 +131,32 @@ def test_a_producer_is_left_with_an_error(quiet_url: str) -> None:
         raise LookupError
 
 
+def test_a_producer_that_failed_is_forgotten(quiet_url: str) -> None:
+    stream = millstream.DurableStream(quiet_url, content_type=JSON)
+    with millstream.IdempotentProducer(stream, "p", epoch=1) as producer:
+        producer.append(2)
+    producer = millstream.IdempotentProducer(stream, "p", epoch=1)
+    producer.append(3)
+    with pytest.raises(millstream.DuplicateAppendError):
+        producer.flush()
+    del producer
+    gc.collect()  # frees what the loop's last step holds; the next one frees the rest
+
+
+def test_a_client_of_ones_own_is_forgotten(quiet_url: str, run_async: RunAsync) -> None:
+    async def go() -> None:
+        before = open_sockets()
+        client = millstream.aio.HttpClient()
+        await millstream.aio.DurableStream.head(quiet_url, client=client)
+        del client
+        gc.collect()
+        for _ in range(10):  # the loop closes sockets in its next iterations
+            await asyncio.sleep(0)
+        assert not open_sockets() - before
+
+    run_async(go())
+
+
 def test_a_producer_is_forgotten_with_messages_in_it(quiet_url: str) -> None:
     producer = millstream.IdempotentProducer(
         millstream.DurableStream(quiet_url, content_type=JSON), "p", linger_ms=60_000

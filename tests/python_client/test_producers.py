@@ -107,7 +107,7 @@ def test_auto_claim_takes_over_and_keeps_the_order(shell: Any, any_url: str) -> 
     stream = shell.DurableStream.create(any_url, content_type=JSON)
     with shell.IdempotentProducer(stream, "p", epoch=5) as first:
         first.append("first")
-    with shell.IdempotentProducer(stream, "p", auto_claim=True, max_batch_bytes=1) as second:
+    with shell.IdempotentProducer(stream, "p", epoch=0, auto_claim=True, max_batch_bytes=1) as second:
         for number in range(20):
             second.append(number)
     assert second.epoch == 6

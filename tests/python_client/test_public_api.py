@@ -7,7 +7,8 @@ import millstream
 import millstream.aio
 
 ERRORS = {
-    "AlreadyConsumedError", "BadRequestError", "ContentTypeMismatchError", "MillstreamError",
+    "AlreadyConsumedError", "BadRequestError", "ContentTypeMismatchError",
+    "DuplicateAppendError", "MillstreamError",
     "NotSupportedError", "ParseError", "PartConflictError", "PartMissingError",
     "PayloadTooLargeError", "ProducerStoppedError", "RateLimitedError", "SequenceConflictError",
     "SequenceGapError", "StaleEpochError", "StreamClosedError", "StreamExistsError", "StreamGoneError",
@@ -54,8 +55,8 @@ OPTIONS = {
         "url", "offset", "live", "headers", "params", "cursor", "timeout", "retry", "on_error", "client",
     ),
     "IdempotentProducer": (
-        "stream", "producer_id", "epoch", "auto_claim", "max_batch_bytes", "linger_ms", "max_in_flight",
-        "on_error", "retry",
+        "stream", "producer_id", "epoch", "resume", "repeat", "auto_claim", "max_batch_bytes", "linger_ms",
+        "max_in_flight", "on_error", "retry",
     ),
     "DurableStream.create": (
         "url", "content_type", "ttl_seconds", "expires_at", "retain_bytes", "retain_seconds", "body",

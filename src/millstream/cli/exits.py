@@ -61,6 +61,7 @@ _HINTS: Final[dict[type[errors.MillstreamError], tuple[Exit, str]]] = {
     errors.NotSupportedError: (Exit.BAD_INPUT, ""),
     errors.PartMissingError: (Exit.CONFLICT, ""),
     errors.PartConflictError: (Exit.CONFLICT, ""),
+    errors.DuplicateAppendError: (Exit.CONFLICT, ""),
     errors.StaleEpochError: (
         Exit.CONFLICT,
         "A newer run uses this producer's name: let it continue, or choose another name",

@@ -16,6 +16,7 @@
         reading, responses            from responses to chunks: catch-up, long-poll, SSE, EOF
         writing, parts, listing       the plans for every other request
         batching, producing, bodies   appends that share a request; producer state; encoding
+        epochs, resuming              how a producer's session begins; where the server has it
         dual                          methods that can be called on the class, too
 
 The core is generators, called plans. They yield what should be done (`Send`, `Sleep`, `Read` ...) and

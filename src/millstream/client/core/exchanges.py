@@ -133,6 +133,7 @@ def delay_after(
     outcome: Answer | errors.TransportError, attempts: Attempts, terms: Terms, *, safe: bool
 ) -> float | None:
     """Return the delay before the next attempt; None if this outcome is final."""
+    attempts.doubtful |= not retry.may_repeat(outcome, safe=False)
     if not retry.may_repeat(outcome, safe=safe):
         return None
     asked = retry.retry_after_s(outcome, terms.chance) if isinstance(outcome, Answer) else None
@@ -161,7 +162,8 @@ def refusal(endpoint: Endpoint, ask: Ask, answer: Answer, terms: Terms) -> error
             return errors.BadRequestError(f"The server refused the request{because}", url=url, code=code)
         case 403 if headers.PRODUCER_EPOCH in found:
             epoch = number(found, headers.PRODUCER_EPOCH, url)
-            message = f"A newer session of this producer took over with epoch {epoch}"
+            name = ask.headers.get(headers.PRODUCER_ID, b"").decode("latin-1")
+            message = f"A newer session of producer {name!r} took over with epoch {epoch}"
             return errors.StaleEpochError(message, url=url, current_epoch=epoch)
         case 401 | 403:
             return errors.UnauthorizedError(f"Not allowed{because}", url=url, status=status)

@@ -140,6 +140,9 @@ class ClientConnection(asyncio.Protocol):
             self._waiter.set_result(None)
 
 
+IdleConnections = dict[Origin, list[ClientConnection]]
+
+
 class HttpClient:
     """A pool of connections on the event loop that uses it.
 
@@ -157,7 +160,7 @@ class HttpClient:
         self._tls = tls
         self._connect_timeout_s = connect_timeout_s
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._idle: dict[Origin, list[ClientConnection]] = {}
+        self._idle: IdleConnections = {}
         self._until_loop_ends: AsyncGenerator[None, None] | None = None
 
     async def send(self, request: Request, scope: CancelScope | None = None) -> Answer:
@@ -187,10 +190,14 @@ class HttpClient:
 
     async def close(self) -> None:
         """Close idle connections. The client can still be used."""
-        self._drop()
+        self.drop_idle()
         if self._until_loop_ends is not None:
             waiting, self._until_loop_ends = self._until_loop_ends, None
             await waiting.aclose()
+
+    def drop_idle(self) -> None:
+        """Abort idle connections; the loop closes their sockets in its next iteration."""
+        _drop(self._idle)
 
     async def __aenter__(self) -> "HttpClient":
         return self
@@ -215,9 +222,9 @@ class HttpClient:
             raise
 
     async def _move_to(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._idle.clear()  # connections of another loop are closed with it
+        self._idle = {}  # connections of another loop are closed with it
         self._loop = loop
-        self._until_loop_ends = _at_loop_end(weakref.ref(self))
+        self._until_loop_ends = _at_loop_end(self._idle)
         await anext(self._until_loop_ends)
 
     def _take(self, origin: Origin) -> ClientConnection | None:
@@ -251,20 +258,20 @@ class HttpClient:
         connection.idle_since = time.monotonic()
         self._idle.setdefault(connection.origin, []).append(connection)
 
-    def _drop(self) -> None:
-        for connections in self._idle.values():
-            for connection in connections:
-                connection.abort()
-        self._idle.clear()
+
+def _drop(idle: IdleConnections) -> None:
+    for connections in idle.values():
+        for connection in connections:
+            connection.abort()
+    idle.clear()
 
 
-async def _at_loop_end(client: "weakref.ref[HttpClient]") -> AsyncGenerator[None, None]:
+async def _at_loop_end(idle: IdleConnections) -> AsyncGenerator[None, None]:
+    """Drop connections when the loop ends, or the client is garbage-collected, which owns this generator."""
     try:
         yield
     finally:
-        found = client()
-        if found is not None:
-            found._drop()
+        _drop(idle)
         await asyncio.sleep(0)  # the loop closes sockets in its next iteration
 
 

@@ -82,3 +82,12 @@ __all__ = [
     "UnexpectedStatusError",
     "stream",
 ]
+
+
+def __getattr__(name: str) -> str:
+    """Look the version up when it is asked for: reading the package's metadata takes milliseconds."""
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("millstream")
+    raise AttributeError(f"module 'millstream' has no attribute {name!r}")

@@ -1,7 +1,10 @@
 """The public names, pinned: a change here is a change for everybody who uses them."""
 
 import inspect
+from importlib.metadata import version
 from typing import Any
+
+import pytest
 
 import millstream
 import millstream.aio
@@ -76,6 +79,12 @@ OPTIONS = {
 }  # fmt: skip
 
 SHELLS: list[Any] = [millstream, millstream.aio]
+
+
+def test_the_version_is_the_packages() -> None:
+    assert millstream.__version__ == version("millstream")
+    with pytest.raises(AttributeError, match="no attribute '__verison__'"):
+        _ = millstream.__verison__
 
 
 def members(kind: Any) -> set[str]:

@@ -25,6 +25,7 @@ from millstream.client.core.transport import Answer, Headers, Origin, Request
 MAX_HEAD_BYTES: Final = 256 * 1024
 _NO_BODY = frozenset((204, 304))
 _FIELD = re.compile(rb"([^:\s]+):[ \t]*([^\r\n]*)(?:\r\n|\Z)")
+_CHUNK_SIZE = re.compile(rb"([0-9A-Fa-f]{1,16})[ \t]*(?:;|\Z)")  # `int` alone takes signs, 0x and _
 _SAFE = "!#$%&'()*+,/:;=?@[]~"  # what `quote` leaves alone, including `%`: existing escapes stay
 
 
@@ -198,10 +199,10 @@ class Incoming:
             if self._left is None:  # the trailer
                 self.complete = not line
             else:
-                try:
-                    length = int(line.partition(b";")[0], 16)
-                except ValueError:
-                    raise ProtocolError("the answer has a malformed chunk") from None
+                size_text = _CHUNK_SIZE.match(line)
+                if size_text is None:
+                    raise ProtocolError("the answer has a malformed chunk")
+                length = int(size_text[1], 16)
                 self._left = length + 2 if length else None
             position = line_end + 2
         if position < size:

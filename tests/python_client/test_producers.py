@@ -52,6 +52,41 @@ def test_an_async_message_does_not_wait_longer_than_it_lingers(url: str, run_asy
     run_async(go())
 
 
+def test_what_waits_while_a_request_is_in_flight_shares_the_next(
+    shell: Any, server: Server, url: str
+) -> None:
+    """Without lingering, too: the first is sent at once, and the others do not make a request each."""
+    millstream.DurableStream.create(url, content_type=JSON)
+    answers = threading.Event()
+
+    def hold(request: Any) -> None:
+        answers.wait(10)
+
+    with FaultyProxy(server.url, choose=hold) as proxy:
+        stream = shell.DurableStream(f"{proxy.url}/{url.split('/', 3)[3]}", content_type=JSON)
+        producer = shell.IdempotentProducer(stream, "p", linger_ms=0)
+        for number in range(1000):
+            producer.append(number)
+        answers.set()
+        producer.detach()
+        assert len(proxy.seen) < 20, len(proxy.seen)
+    assert shell.stream(url, live=False).read_json() == list(range(1000))
+
+
+def test_two_first_appends_at_once_share_a_producer(url: str, run_async: RunAsync) -> None:
+    """The stream's type is not known yet: both wait for it."""
+
+    async def go() -> None:
+        await millstream.aio.DurableStream.create(url, content_type=JSON)
+        producer = millstream.aio.IdempotentProducer(millstream.aio.DurableStream(url), "p", linger_ms=20)
+        await asyncio.gather(*(producer.append(number) for number in range(10)))
+        async with asyncio.timeout(20):
+            await producer.detach()
+
+    run_async(go())
+    assert sorted(millstream.stream(url, live=False).read_json()) == list(range(10))
+
+
 def test_what_a_closed_or_detached_producer_is_asked_is_refused(shell: Any, url: str) -> None:
     stream = shell.DurableStream.create(url, content_type=JSON)
     for stop in ("detach", "close"):

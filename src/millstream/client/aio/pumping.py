@@ -76,11 +76,13 @@ class Pump:
         """Send the batches that are ready, and set a timer for the open one."""
         loop = asyncio.get_running_loop()
         with self.lock:
+            batches = list(self.core.ready())
             due_at = self.core.due_at
             if due_at is not None and due_at <= loop.time():
-                self.core.seal()
+                if self.core.has_free_slot:  # otherwise it grows until a request has ended
+                    self.core.seal()
+                    batches += self.core.ready()
                 due_at = None
-            batches = list(self.core.ready())
         for batch in batches:
             task = loop.create_task(self._send(batch))
             self._tasks.add(task)

@@ -3,13 +3,15 @@
 Messages are collected into batches; a batch is one request with the producer's id, epoch and its own
 sequence number. Several may be in flight at once, and arrive in any order:
 
-    open --full, late or flushed--> sealed --slot free--> in flight --200, 204--> stored
+    open --full, due or flushed---> sealed --slot free--> in flight --200, 204--> stored
                                       ^                       |
                                       |<-- its predecessor was stored -- parked <-- 409 gap
                                       `<-- renumbered in a new epoch -- fenced <-- 403 (see `epochs`)
 
 Anything else is a failure: the producer stops, because nothing may be stored after a gap. Number 0 of an
 epoch is sent alone: it opens the epoch, and nothing may overtake it.
+
+A batch that is due stays open while no slot is free, so that messages which wait share a request.
 
 A batch is doubtful once an attempt to send it had no clear outcome. Only then can a duplicate be its own.
 A duplicate of a batch that is not doubtful is somebody else's append: the server dropped this one. And
@@ -119,6 +121,11 @@ class ProducerCore:
         return self._backlog_bytes > BACKLOG_BATCHES * self._max_batch_bytes
 
     @property
+    def has_free_slot(self) -> bool:
+        """Whether a batch that is sealed now would be sent now."""
+        return not self._sealed and len(self._in_flight) < self._max_at_once
+
+    @property
     def due_at(self) -> float | None:
         """When the open batch is due."""
         return self._open_since + self.linger_s if self._open is not None else None
@@ -196,7 +203,7 @@ class ProducerCore:
     def ready(self) -> Iterator[Batch]:
         """Number and yield the batches to send now."""
         while self._sealed and self.failure is None and self._claim is None:
-            if len(self._in_flight) >= (self._max_in_flight if self._epoch_open else 1):
+            if len(self._in_flight) >= self._max_at_once:
                 return
             batch = self._sealed[0]
             predecessor = (self.next_seq if batch.seq < 0 else batch.seq) - 1
@@ -253,6 +260,10 @@ class ProducerCore:
         is_first = self.failure is None
         self.failure = self.failure or error
         return error if is_first else None
+
+    @property
+    def _max_at_once(self) -> int:
+        return self._max_in_flight if self._epoch_open else 1
 
     def _not_ours(self, batch: Batch) -> errors.DuplicateAppendError:
         return errors.DuplicateAppendError(

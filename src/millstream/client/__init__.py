@@ -12,6 +12,7 @@
     core/          the decisions, without I/O
         models, errors, retry         results, exceptions and the retry policy: what users see
         endpoints, transport          a stream's URL and headers; the interface of a transport
+        redirects                     where a response sends a request, and what goes there
         exchanges                     send a request, repeat it while that is safe, name its refusal
         reading, responses            from responses to chunks: catch-up, long-poll, SSE, EOF
         writing, parts, listing       the plans for every other request

@@ -69,7 +69,11 @@ def _serve(loop: asyncio.AbstractEventLoop) -> None:
 def async_transport(transport: Transport) -> AsyncTransport:
     """Return the asyncio counterpart of a blocking transport."""
     if isinstance(transport, HttpClient):
-        return aio_sockets.HttpClient(tls=transport._tls, connect_timeout_s=transport._connect_timeout_s)
+        return aio_sockets.HttpClient(
+            tls=transport._tls,
+            connect_timeout_s=transport._connect_timeout_s,
+            trust_env=transport._trust_env,
+        )
     return ThreadedTransport(transport)
 
 

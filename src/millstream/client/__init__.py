@@ -8,7 +8,8 @@
         pumping    the engine of both producers is in aio/; sync/ runs it on a loop in a thread
         driving    the loop that performs plans
         listing    the streams of a server, page by page (sync only)
-    http/          the transports: `sync_sockets`, `aio_sockets`, `http1` (parsing, no I/O) and `proxies`
+    http/          the transports: `sync_sockets`, `aio_sockets`, `http1` (parsing, no I/O), `proxies`;
+                   `httpx_transports` for users of httpx
     core/          the decisions, without I/O
         models, errors, retry         results, exceptions and the retry policy: what users see
         endpoints, transport          a stream's URL and headers; the interface of a transport

@@ -24,7 +24,7 @@ def proxy(upstream_url: str, stream_url: str) -> CloseResult:
         content_type = upstream.headers.get("content-type") or "application/octet-stream"
         copy = DurableStream.create(stream_url, content_type=content_type)
         # A producer, so that a retry after a lost response does not store a piece twice.
-        producer = IdempotentProducer(copy, "fetch-proxy", auto_claim=True)
+        producer = IdempotentProducer(copy, "fetch-proxy")
         try:
             for piece in pieces(upstream):
                 producer.append(piece)

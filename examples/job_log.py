@@ -17,7 +17,7 @@ from millstream import DurableStream, IdempotentProducer, JsonBatch, stream
 def run(url: str, command: list[str]) -> int:
     """Run a command and stream its output; the last event has its exit code."""
     log = DurableStream.create(url, content_type="application/json", ttl_seconds=7 * 24 * 3600)
-    producer = IdempotentProducer(log, "job", auto_claim=True)
+    producer = IdempotentProducer(log, "job")
     producer.append({"type": "start", "command": command})
     started = time.monotonic()
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as job:

@@ -29,7 +29,7 @@ def model(pause_s: float) -> Iterator[str]:
 def write(url: str, pause_s: float = 0.1) -> None:
     """Write tokens as they are generated, and close the stream after the last one."""
     answer = DurableStream.create(url, content_type="text/plain")
-    producer = IdempotentProducer(answer, "model", auto_claim=True, linger_ms=0)
+    producer = IdempotentProducer(answer, "model", linger_ms=0)
     for token in model(pause_s):
         producer.append(token)
     producer.close()

@@ -5,10 +5,12 @@ import subprocess
 from importlib.metadata import version
 from pathlib import Path
 
+import jwt
 import pytest
 
 from cli.commands import COMMAND, Cli, environment
-from millstream.cli.exits import Exit
+from millstream.cli.exits import Exit, explain
+from millstream.client.core import errors
 from running import free_port
 from running import millstream as serving
 
@@ -45,6 +47,42 @@ def test_a_missing_token_is_told_with_what_to_do(name: str) -> None:
         assert cli("list", MILLSTREAM_TOKEN=reading).records[0]["path"] == name
         assert cli("list").code == Exit.NOT_ALLOWED
         assert cli("head", name, "--token", "hä").code == Exit.USAGE
+
+
+def test_a_refused_token_is_told_with_its_reason(name: str) -> None:
+    """Also in answer to HEAD, which has no body."""
+    secret = "a secret that is long enough for SHA-256"
+
+    def token(**claims: object) -> str:
+        return jwt.encode({"scope": "admin", **claims}, secret, algorithm="HS256")
+
+    with serving("--auth-secret", secret) as server:
+        cli = Cli(server.url)
+        for verb in ("create", "head", "append"):
+            for given, reason in {
+                "abc": "it is not a JSON Web Token",
+                token(exp=1): "it has expired",
+                token(aud="others"): "audience",
+                jwt.encode({}, "y" * 40, algorithm="HS256"): "no key of this server made its signature",
+                token(scope="read:/other/*"): "Its scopes: read:/other/*",
+            }.items():
+                ended = cli(verb, name, "--token", given, stdin=b"")
+                assert (ended.code, reason in ended.err) == (Exit.NOT_ALLOWED, True), ended.err
+                assert secret not in ended.err
+
+
+def test_a_path_of_the_server_itself_is_no_stream(cli: Cli) -> None:
+    ended = cli("create", "/__ds/x", "--json")
+    assert ended.code == Exit.NOT_FOUND
+    assert "are the server's own" in ended.err
+    assert "Choose a name that does not begin with /__ds/" in ended.err
+
+
+def test_a_full_disk_is_no_doubt_about_the_server() -> None:
+    full = explain(errors.UnexpectedStatusError("full", status=507, code="NO_SPACE"))
+    assert (full.code, full.hint) == (Exit.BUSY, "Make room on the server's disk, or delete streams")
+    unknown = explain(errors.UnexpectedStatusError("teapot", status=418))
+    assert "Is this a server of durable streams?" in unknown.hint
 
 
 def test_a_rate_limit_is_code_8(name: str) -> None:

@@ -14,7 +14,7 @@ from python_client.faulty_proxy import Fault, FaultyProxy
 from running import Server
 
 MESSAGES = 10_000
-BATCH_BYTES = 160
+BATCH_BYTES = 110
 MIN_FAULTS = 200
 QUICK = Retry(initial_delay_s=0.002, max_delay_s=0.02, max_total_s=30)
 JSON = "application/json"

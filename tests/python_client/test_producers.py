@@ -10,6 +10,7 @@ import millstream
 import millstream.aio
 from millstream import ProducerStoppedError, Retry, StaleEpochError, StreamClosedError, TransportError
 from python_client.faulty_proxy import Fault, FaultyProxy
+from python_client.shells import RunAsync
 from running import Server
 
 JSON = "application/json"
@@ -38,7 +39,7 @@ def test_a_message_does_not_wait_longer_than_it_lingers(url: str) -> None:
         assert next(response.iter_json()) == "soon"
 
 
-def test_an_async_message_does_not_wait_longer_than_it_lingers(url: str) -> None:
+def test_an_async_message_does_not_wait_longer_than_it_lingers(url: str, run_async: RunAsync) -> None:
     async def go() -> None:
         stream = await millstream.aio.DurableStream.create(url, content_type=JSON)
         producer = millstream.aio.IdempotentProducer(stream, "p", linger_ms=5)
@@ -48,7 +49,42 @@ def test_an_async_message_does_not_wait_longer_than_it_lingers(url: str) -> None
                 assert message == "soon"
                 break
 
-    asyncio.run(go())
+    run_async(go())
+
+
+def test_what_waits_while_a_request_is_in_flight_shares_the_next(
+    shell: Any, server: Server, url: str
+) -> None:
+    """Without lingering, too: the first is sent at once, and the others do not make a request each."""
+    millstream.DurableStream.create(url, content_type=JSON)
+    answers = threading.Event()
+
+    def hold(request: Any) -> None:
+        answers.wait(10)
+
+    with FaultyProxy(server.url, choose=hold) as proxy:
+        stream = shell.DurableStream(f"{proxy.url}/{url.split('/', 3)[3]}", content_type=JSON)
+        producer = shell.IdempotentProducer(stream, "p", linger_ms=0)
+        for number in range(1000):
+            producer.append(number)
+        answers.set()
+        producer.detach()
+        assert len(proxy.seen) < 20, len(proxy.seen)
+    assert shell.stream(url, live=False).read_json() == list(range(1000))
+
+
+def test_two_first_appends_at_once_share_a_producer(url: str, run_async: RunAsync) -> None:
+    """The stream's type is not known yet: both wait for it."""
+
+    async def go() -> None:
+        await millstream.aio.DurableStream.create(url, content_type=JSON)
+        producer = millstream.aio.IdempotentProducer(millstream.aio.DurableStream(url), "p", linger_ms=20)
+        await asyncio.gather(*(producer.append(number) for number in range(10)))
+        async with asyncio.timeout(20):
+            await producer.detach()
+
+    run_async(go())
+    assert sorted(millstream.stream(url, live=False).read_json()) == list(range(10))
 
 
 def test_what_a_closed_or_detached_producer_is_asked_is_refused(shell: Any, url: str) -> None:
@@ -106,7 +142,7 @@ def test_auto_claim_takes_over_and_keeps_the_order(shell: Any, any_url: str) -> 
     stream = shell.DurableStream.create(any_url, content_type=JSON)
     with shell.IdempotentProducer(stream, "p", epoch=5) as first:
         first.append("first")
-    with shell.IdempotentProducer(stream, "p", auto_claim=True, max_batch_bytes=1) as second:
+    with shell.IdempotentProducer(stream, "p", epoch=0, auto_claim=True, max_batch_bytes=1) as second:
         for number in range(20):
             second.append(number)
     assert second.epoch == 6

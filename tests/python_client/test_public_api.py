@@ -1,13 +1,17 @@
 """The public names, pinned: a change here is a change for everybody who uses them."""
 
 import inspect
+from importlib.metadata import version
 from typing import Any
+
+import pytest
 
 import millstream
 import millstream.aio
 
 ERRORS = {
-    "AlreadyConsumedError", "BadRequestError", "ContentTypeMismatchError", "MillstreamError",
+    "AlreadyConsumedError", "BadRequestError", "ContentTypeMismatchError",
+    "DuplicateAppendError", "MillstreamError",
     "NotSupportedError", "ParseError", "PartConflictError", "PartMissingError",
     "PayloadTooLargeError", "ProducerStoppedError", "RateLimitedError", "SequenceConflictError",
     "SequenceGapError", "StaleEpochError", "StreamClosedError", "StreamExistsError", "StreamGoneError",
@@ -54,8 +58,8 @@ OPTIONS = {
         "url", "offset", "live", "headers", "params", "cursor", "timeout", "retry", "on_error", "client",
     ),
     "IdempotentProducer": (
-        "stream", "producer_id", "epoch", "auto_claim", "max_batch_bytes", "linger_ms", "max_in_flight",
-        "on_error", "retry",
+        "stream", "producer_id", "epoch", "resume", "repeat", "auto_claim", "max_batch_bytes", "linger_ms",
+        "max_in_flight", "on_error", "retry",
     ),
     "DurableStream.create": (
         "url", "content_type", "ttl_seconds", "expires_at", "retain_bytes", "retain_seconds", "body",
@@ -75,6 +79,12 @@ OPTIONS = {
 }  # fmt: skip
 
 SHELLS: list[Any] = [millstream, millstream.aio]
+
+
+def test_the_version_is_the_packages() -> None:
+    assert millstream.__version__ == version("millstream")
+    with pytest.raises(AttributeError, match="no attribute '__verison__'"):
+        _ = millstream.__verison__
 
 
 def members(kind: Any) -> set[str]:

@@ -228,6 +228,7 @@ class Adapter:
             self.handle(command["path"], command.get("headers")),
             command["producerId"],
             epoch=command.get("epoch", 0),
+            repeat=True,
             auto_claim=bool(command.get("autoClaim")),
             max_in_flight=in_flight,
             linger_ms=0 if in_flight > 1 else 1000,
@@ -310,6 +311,7 @@ class Adapter:
                 self.handle(command["path"], command.get("headers")),
                 command["producerId"],
                 epoch=command.get("epoch", 0),
+                repeat=True,  # a command may repeat one of a producer that is gone
                 auto_claim=bool(command.get("autoClaim")),
                 max_in_flight=1,
                 linger_ms=0,

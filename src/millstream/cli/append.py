@@ -1,7 +1,6 @@
 """`millstream append`: append lines, files or bytes, in batches."""
 
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Final
@@ -118,10 +117,7 @@ def append(
 def _writer(stream: DurableStream, producer: str | None, epoch: int | None) -> Writer:
     if producer is None:
         return Plain(stream)
-    # A new run is a new session: its epoch is higher than any earlier one.
-    return Stamped(
-        stream, producer, epoch=int(time.time() * 1000) if epoch is None else epoch, repeats=epoch is not None
-    )
+    return Stamped(stream, producer, epoch=epoch)
 
 
 def _append(

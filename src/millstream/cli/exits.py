@@ -61,6 +61,7 @@ _HINTS: Final[dict[type[errors.MillstreamError], tuple[Exit, str]]] = {
     errors.NotSupportedError: (Exit.BAD_INPUT, ""),
     errors.PartMissingError: (Exit.CONFLICT, ""),
     errors.PartConflictError: (Exit.CONFLICT, ""),
+    errors.DuplicateAppendError: (Exit.CONFLICT, ""),
     errors.StaleEpochError: (
         Exit.CONFLICT,
         "A newer run uses this producer's name: let it continue, or choose another name",
@@ -79,6 +80,19 @@ _HINTS: Final[dict[type[errors.MillstreamError], tuple[Exit, str]]] = {
     errors.ParseError: (Exit.FAILED, "Is this a server of durable streams?"),
 }
 
+_HINTS_BY_CODE: Final = {
+    "RESERVED_PATH": "Choose a name that does not begin with /__ds/",
+    "INVALID_TOKEN": "Give another token with --token or MILLSTREAM_TOKEN; `millstream token` makes one",
+    "FORBIDDEN": "Give a token with a scope that covers it; `millstream token` makes one",
+    "HOST_NOT_ALLOWED": "Use another name with --url, or add this one to the server's --allowed-hosts",
+    "NO_SPACE": "Make room on the server's disk, or delete streams",
+    "OVERLOADED": "Try again later",
+    "CHECKPOINTS_BEHIND": "Try again later; the server's log says what holds it up",
+    "STORE_FAILED": "The server must be restarted; its log says what failed",
+    "INTERNAL_ERROR": "The server's log says what failed",
+}
+"""What to do about a refusal whose code says more than its kind of error."""
+
 _UNREACHABLE: Final = "Is a server running there? `millstream serve` starts one, --url names another"
 _UNTRUSTED: Final = "The server's certificate is not trusted: set SSL_CERT_FILE to a certificate that is"
 _CUT: Final = "The append may or may not be stored; --producer makes it safe to repeat"
@@ -90,6 +104,7 @@ def explain(error: errors.MillstreamError) -> Failure:
         hint = _UNTRUSTED if error.code == "UNTRUSTED" else _UNREACHABLE if error.unsent else _CUT
         return Failure(Exit.UNREACHABLE, str(error), hint)
     code, hint = _HINTS.get(type(error), (Exit.FAILED, ""))
+    hint = _HINTS_BY_CODE.get(error.code, hint)
     return Failure(code, str(error), hint)
 
 

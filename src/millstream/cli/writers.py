@@ -54,15 +54,19 @@ class Plain:
 class Stamped:
     """A producer's appends: pipelined, each stored exactly once.
 
-    With `repeats` the same input gives the same batches, so that it can be repeated in the same epoch.
-    Otherwise a batch is sent as soon as there is no more input.
+    With an epoch the same input gives the same batches, so that it can be repeated, and what is stored
+    already is skipped. Without one, each run is a new session, and a batch is sent as soon as there is no
+    more input.
     """
 
-    def __init__(self, stream: DurableStream, name: str, *, epoch: int, repeats: bool) -> None:
+    def __init__(self, stream: DurableStream, name: str, *, epoch: int | None) -> None:
         self.stored = 0
         self._taken = 0
+        repeats = epoch is not None
         linger_ms = NEVER_MS if repeats else 5.0
-        self._producer = IdempotentProducer(stream, name, epoch=epoch, linger_ms=linger_ms, retry=DEFAULT)
+        self._producer = IdempotentProducer(
+            stream, name, epoch=epoch, repeat=repeats, linger_ms=linger_ms, retry=DEFAULT
+        )
 
     @property
     def duplicates(self) -> int:

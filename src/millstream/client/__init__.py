@@ -8,14 +8,17 @@
         pumping    the engine of both producers is in aio/; sync/ runs it on a loop in a thread
         driving    the loop that performs plans
         listing    the streams of a server, page by page (sync only)
-    http/          the transports: `sync_sockets`, `aio_sockets`, and `http1` (parsing, no I/O)
+    http/          the transports: `sync_sockets`, `aio_sockets`, `http1` (parsing, no I/O), `proxies`;
+                   `httpx_transports` for users of httpx
     core/          the decisions, without I/O
         models, errors, retry         results, exceptions and the retry policy: what users see
         endpoints, transport          a stream's URL and headers; the interface of a transport
+        redirects                     where a response sends a request, and what goes there
         exchanges                     send a request, repeat it while that is safe, name its refusal
         reading, responses            from responses to chunks: catch-up, long-poll, SSE, EOF
         writing, parts, listing       the plans for every other request
         batching, producing, bodies   appends that share a request; producer state; encoding
+        epochs, resuming              how a producer's session begins; where the server has it
         dual                          methods that can be called on the class, too
 
 The core is generators, called plans. They yield what should be done (`Send`, `Sleep`, `Read` ...) and

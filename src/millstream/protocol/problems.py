@@ -8,7 +8,7 @@ with a stable `code`. Statuses of successes are in `replies`.
 Rules A2, A3, A5 to A7, A11, C1, F1, F2, H2 to H4, O3, O4, P1 to P3, R1, R2, X3, X4.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -28,7 +28,7 @@ from millstream.protocol.producers import BadStart, Fenced, Gap, TooManyProducer
 
 _PROBLEM = (headers.CONTENT_TYPE, b"application/problem+json")
 _NO_STORE = (b"cache-control", caching.NO_STORE)
-_CHALLENGE = (b"www-authenticate", b'Bearer realm="millstream"')
+_CHALLENGE = b'Bearer realm="millstream"'
 
 
 def problem(status: int, code: str, detail: str, *extra: Header) -> Reply:
@@ -113,7 +113,8 @@ def method_not_allowed(allowed: bytes) -> Reply:
 
 def nothing_at(path: str) -> Reply:
     """Answer for a control path that does not exist (rule P2)."""
-    return problem(404, "NOT_FOUND", f"There is nothing at {path}.")
+    detail = f"There is nothing at {path}. Paths below /__ds/ are the server's own; no stream can be there."
+    return problem(404, "RESERVED_PATH", detail)
 
 
 def only_here(paths: str) -> Reply:
@@ -144,8 +145,17 @@ def missing_or_malformed(
 # -- Authorization -------------------------------------------------------------------------------
 
 
+def _challenge(error: str, detail: str) -> Header:
+    """Say in a header why a token was refused, too: the response to a HEAD has no body (RFC 6750, 3)."""
+    safe = "".join(
+        char if char.isascii() and char.isprintable() and char not in '"\\' else "?" for char in detail
+    )
+    value = b'%b, error="%b", error_description="%b"' % (_CHALLENGE, error.encode(), safe.encode())
+    return b"www-authenticate", value
+
+
 def _unauthorized(code: str, detail: str) -> Reply:
-    return problem(401, code, detail, _CHALLENGE)
+    return problem(401, code, detail, _challenge("invalid_token", detail))
 
 
 INVALID_TOKEN: Final = _unauthorized("INVALID_TOKEN", "The token is not valid, or not valid now.")
@@ -154,9 +164,14 @@ UNREADABLE_BY_TOKEN: Final = _unauthorized("INVALID_TOKEN", "The token does not 
 """What AnyCable's clients get instead of 403."""
 
 
+def invalid_token(reason: str) -> Reply:
+    """Refuse a token; `reason` says what is wrong with it."""
+    return _unauthorized("INVALID_TOKEN", f"The token is not valid: {reason}.")
+
+
 def missing_token(expected: str) -> Reply:
     """Refuse a request without credentials; `expected` says what to send."""
-    return _unauthorized("MISSING_TOKEN", f"Send {expected}.")
+    return problem(401, "MISSING_TOKEN", f"Send {expected}.", (b"www-authenticate", _CHALLENGE))
 
 
 HOST_NOT_ALLOWED: Final = problem(
@@ -173,9 +188,14 @@ ORIGIN_NOT_ALLOWED: Final = problem(
 )
 
 
-def forbidden(action: str) -> Reply:
-    """Refuse what a valid token does not allow."""
-    return problem(403, "FORBIDDEN", f"The token does not allow to {action} this stream.")
+_SHOWN_SCOPES = 5
+
+
+def forbidden(action: str, scopes: Sequence[str]) -> Reply:
+    """Refuse what a valid token does not allow; `scopes` are what it does."""
+    shown = ", ".join(scopes[:_SHOWN_SCOPES]) + (", ..." if len(scopes) > _SHOWN_SCOPES else "")
+    detail = f"The token does not allow to {action} this stream. Its scopes: {shown or 'none'}."
+    return problem(403, "FORBIDDEN", detail, _challenge("insufficient_scope", detail))
 
 
 LISTING_FORBIDDEN: Final = problem(403, "FORBIDDEN", "The token does not allow to read any stream.")

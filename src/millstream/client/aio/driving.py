@@ -6,6 +6,7 @@ the next delivery.
 
 import asyncio
 import inspect
+import itertools
 from typing import Any, TypeVar
 
 from millstream.client.core.endpoints import Ask, Endpoint
@@ -22,7 +23,8 @@ from millstream.client.core.exchanges import (
     Sleep,
     Started,
 )
-from millstream.client.core.transport import AsyncDownload, AsyncTransport, CancelScope, Request
+from millstream.client.core.redirects import redirected
+from millstream.client.core.transport import Answer, AsyncDownload, AsyncTransport, CancelScope, Request
 
 R = TypeVar("R")
 
@@ -77,12 +79,12 @@ class Drive:
     async def _perform(self, effect: Effect) -> Any:
         match effect:
             case Send(endpoint, ask):
-                return await self._transport.send(await prepared(endpoint, ask), self.scope)
+                return await sent(self._transport, await prepared(endpoint, ask), self.scope)
             case Sleep(seconds):
                 return await self._sleep(seconds)
             case Open(endpoint, ask):
                 self._shut()
-                self._download = await self._transport.open(await prepared(endpoint, ask), self.scope)
+                self._download = await opened(self._transport, await prepared(endpoint, ask), self.scope)
                 return self._download.answer
             case Read():
                 return await self._download.read() if self._download is not None else b""
@@ -117,7 +119,7 @@ async def run(transport: AsyncTransport, plan: Plan[R]) -> R:
         while True:
             try:
                 if isinstance(effect, Send):
-                    outcome = await transport.send(await prepared(effect.endpoint, effect.ask))
+                    outcome = await sent(transport, await prepared(effect.endpoint, effect.ask))
                 else:
                     assert isinstance(effect, Sleep), effect
                     await asyncio.sleep(effect.seconds)
@@ -128,6 +130,33 @@ async def run(transport: AsyncTransport, plan: Plan[R]) -> R:
     except StopIteration as stop:
         result: R = stop.value
         return result
+
+
+async def sent(transport: AsyncTransport, request: Request, scope: CancelScope | None = None) -> Answer:
+    """Send a request, follow redirects, and return the complete response."""
+    for followed in itertools.count():
+        answer = await transport.send(request, scope)
+        onward = redirected(request, answer, followed)
+        if onward is None:
+            break
+        request = onward
+    return answer
+
+
+async def opened(transport: AsyncTransport, request: Request, scope: CancelScope) -> AsyncDownload:
+    """Send a request, follow redirects, and return when the response's headers have arrived."""
+    for followed in itertools.count():
+        download = await transport.open(request, scope)
+        try:
+            onward = redirected(request, download.answer, followed)
+        except BaseException:
+            download.close()
+            raise
+        if onward is None:
+            break
+        download.close()
+        request = onward
+    return download
 
 
 async def prepared(endpoint: Endpoint, ask: Ask) -> Request:

@@ -6,6 +6,7 @@ from typing import Any, Self
 from millstream.client.aio.pumping import OnFailure, Pump
 from millstream.client.aio.streams import DurableStream
 from millstream.client.core import bodies
+from millstream.client.core.epochs import Opening
 from millstream.client.core.errors import ProducerStoppedError
 from millstream.client.core.exchanges import Terms
 from millstream.client.core.models import CloseResult
@@ -19,12 +20,18 @@ class IdempotentProducer:
     `append` returns at once; `flush` waits until everything is stored. A failure is passed to `on_error`
     and raised by the next call. As a context manager it detaches at the end.
 
+    A producer begins a new session (`epoch`), above any earlier one of its id on the stream. A program that
+    is started again is never taken for a retry of itself, and an older one that still runs is refused with
+    `StaleEpochError`. `resume` continues the last session instead, or that of an `epoch`, from the number
+    that the server expects. `epoch` alone names a new session, and `repeat` with it sends an earlier run's
+    messages again and skips those that are stored. `auto_claim` takes the stream back from newer sessions.
+
     >>> async def produce():
     ...     async with IdempotentProducer(DurableStream(url), "job-17") as producer:
     ...         await producer.append({"line": "Starting"})
-    ...     return producer.epoch, producer.next_seq, producer.pending_count
+    ...     return producer.next_seq, producer.pending_count
     >>> asyncio.run(produce())
-    (0, 1, 0)
+    (1, 0)
     """
 
     def __init__(
@@ -32,7 +39,9 @@ class IdempotentProducer:
         stream: DurableStream,
         producer_id: str,
         *,
-        epoch: int = 0,
+        epoch: int | None = None,
+        resume: bool = False,
+        repeat: bool = False,
         auto_claim: bool = False,
         max_batch_bytes: int = MAX_BATCH_BYTES,
         linger_ms: float = 5,
@@ -44,13 +53,17 @@ class IdempotentProducer:
         self._core = ProducerCore(
             producer_id,
             epoch=epoch,
+            resume=resume,
+            repeat=repeat,
             auto_claim=auto_claim,
             max_batch_bytes=max_batch_bytes,
             linger_s=linger_ms / 1000,
             max_in_flight=max_in_flight,
+            url=stream.url,
         )
         self._terms = Terms(retry, stream._terms.timeout_s)
         self._on_error = on_error
+        self._starting = asyncio.Lock()
         self._pump: Pump | None = None
         self._stopped: str | None = None
 
@@ -138,6 +151,8 @@ class IdempotentProducer:
         self._stopped = None
 
     async def __aenter__(self) -> Self:
+        if self._core.opening is Opening.RESUMED:
+            await self._start()  # so that `next_seq` is known
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
@@ -152,12 +167,14 @@ class IdempotentProducer:
 
     async def _start(self) -> Pump:
         self._check()
-        as_json = await self._stream._knows_json()
-        pump = Pump(self._core, self._stream._endpoint, self._terms, self._stream._transport, self._on_error)
-        pump.as_json = as_json
-        pump.content_type = (self._stream.content_type or "").encode("latin-1")
-        self._pump = pump
-        return pump
+        async with self._starting:  # several first appends share one pump
+            if self._pump is None:
+                stream = self._stream
+                as_json = await stream._knows_json()
+                pump = Pump(self._core, stream._endpoint, self._terms, stream._transport, self._on_error)
+                await pump.begin(as_json, stream.content_type)
+                self._pump = pump
+            return self._pump
 
     async def _stop(self, how: str) -> None:
         self._stopped = self._stopped or how

@@ -14,8 +14,11 @@ from typing import Any
 from millstream.client.aio.driving import run
 from millstream.client.core import errors, writing
 from millstream.client.core.endpoints import Endpoint
+from millstream.client.core.epochs import Opening
 from millstream.client.core.exchanges import Terms
 from millstream.client.core.producing import Batch, ProducerCore, body_of
+from millstream.client.core.resuming import find_session
+from millstream.client.core.retry import Attempts
 from millstream.client.core.transport import AsyncTransport
 
 OnFailure = Callable[[Exception], Awaitable[None] | None]
@@ -45,6 +48,23 @@ class Pump:
         self._timer: asyncio.TimerHandle | None = None
         self._waiters: list[asyncio.Future[None]] = []
 
+    async def begin(self, as_json: bool, content_type: str | None) -> None:
+        """Prepare for a stream's type; if a session is resumed, ask the server where it stands."""
+        self.as_json = as_json
+        self.content_type = (content_type or "").encode("latin-1")
+        core = self.core
+        if core.opening is not Opening.RESUMED:
+            return
+        plan = find_session(
+            self._endpoint,
+            self._terms,
+            core.id,
+            core.given_epoch,
+            as_json=as_json,
+            content_type=self.content_type,
+        )
+        core.resume(await run(self._transport, plan))
+
     def add(self, message: bytes, now: float) -> bool:
         """Add a message, from any thread; true if `turn` should be called."""
         with self.lock:
@@ -56,11 +76,13 @@ class Pump:
         """Send the batches that are ready, and set a timer for the open one."""
         loop = asyncio.get_running_loop()
         with self.lock:
+            batches = list(self.core.ready())
             due_at = self.core.due_at
             if due_at is not None and due_at <= loop.time():
-                self.core.seal()
+                if self.core.has_free_slot:  # otherwise it grows until a request has ended
+                    self.core.seal()
+                    batches += self.core.ready()
                 due_at = None
-            batches = list(self.core.ready())
         for batch in batches:
             task = loop.create_task(self._send(batch))
             self._tasks.add(task)
@@ -112,17 +134,22 @@ class Pump:
             "The producer was interrupted while a batch was in flight", url=self._endpoint.url
         )
         result = None
+        attempts = Attempts(self._terms.retry, self._terms.chance)
+        in_doubt = True  # until an outcome is known; a task that is cancelled leaves it so
         try:
-            result = await run(self._transport, writing.append(self._endpoint, self._terms, ask))
+            result = await run(self._transport, writing.append(self._endpoint, self._terms, ask, attempts))
+            in_doubt = attempts.doubtful
         except errors.MillstreamError as refusal:
             error = refusal
+            in_doubt = attempts.doubtful or isinstance(refusal, errors.ParseError)
         except Exception as broken:  # for example, from a user's header function
             error = errors.MillstreamError(f"A batch could not be sent ({broken})", url=self._endpoint.url)
             error.__cause__ = broken
         finally:
             with self.lock:
+                batch.doubtful |= in_doubt
                 if result is not None:
-                    self.core.stored(batch, result)
+                    failure = self.core.stored(batch, result)
                 else:
                     failure = self.core.refused(batch, error)
                 self.drained.notify_all()

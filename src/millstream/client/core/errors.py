@@ -11,6 +11,7 @@
     |-- PartMissingError          409   commit of a part that is not staged
     |-- PartConflictError         409   the part's id has other bytes
     |-- StaleEpochError           403   producer: a newer session took over; `current_epoch`
+    |-- DuplicateAppendError      204   producer: an append that it never sent; `epoch`, `seq`
     |-- UnauthorizedError         401, 403
     |-- BadRequestError           400
     |-- PayloadTooLargeError      413
@@ -237,6 +238,34 @@ class StaleEpochError(MillstreamError):
     def __init__(self, message: str, *, url: str | None = None, current_epoch: int = 0) -> None:
         super().__init__(message, url=url)
         self.current_epoch = current_epoch
+
+
+class DuplicateAppendError(MillstreamError):
+    """The server has an append with this producer's id, epoch and number that this producer never sent.
+
+    An earlier run with the same epoch stored it, or another program that runs now. The server dropped the
+    messages of this append. Without an `epoch` a producer begins a new one, and this does not happen.
+
+    >>> with IdempotentProducer(log, "importer", epoch=1) as first_run:
+    ...     first_run.append("stored")
+    >>> second_run = IdempotentProducer(log, "importer", epoch=1)
+    >>> second_run.append("not stored")
+    >>> try:
+    ...     second_run.flush()
+    ... except DuplicateAppendError as error:
+    ...     error.producer_id, error.epoch, error.seq
+    ('importer', 1, 0)
+    """
+
+    default_code, default_status = "DUPLICATE_APPEND", 204
+
+    def __init__(
+        self, message: str, *, url: str | None = None, producer_id: str = "", epoch: int = 0, seq: int = 0
+    ) -> None:
+        super().__init__(message, url=url)
+        self.producer_id = producer_id
+        self.epoch = epoch
+        self.seq = seq
 
 
 class UnauthorizedError(MillstreamError):

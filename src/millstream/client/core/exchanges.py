@@ -13,6 +13,7 @@ outcome, or throws the `TransportError` that it raised:
     Started()             -> None              the first successful response has arrived
 """
 
+import re
 from collections.abc import Callable, Generator
 from typing import Any, TypeVar
 
@@ -133,6 +134,7 @@ def delay_after(
     outcome: Answer | errors.TransportError, attempts: Attempts, terms: Terms, *, safe: bool
 ) -> float | None:
     """Return the delay before the next attempt; None if this outcome is final."""
+    attempts.doubtful |= not retry.may_repeat(outcome, safe=False)
     if not retry.may_repeat(outcome, safe=safe):
         return None
     asked = retry.retry_after_s(outcome, terms.chance) if isinstance(outcome, Answer) else None
@@ -161,10 +163,13 @@ def refusal(endpoint: Endpoint, ask: Ask, answer: Answer, terms: Terms) -> error
             return errors.BadRequestError(f"The server refused the request{because}", url=url, code=code)
         case 403 if headers.PRODUCER_EPOCH in found:
             epoch = number(found, headers.PRODUCER_EPOCH, url)
-            message = f"A newer session of this producer took over with epoch {epoch}"
+            name = ask.headers.get(headers.PRODUCER_ID, b"").decode("latin-1")
+            message = f"A newer session of producer {name!r} took over with epoch {epoch}"
             return errors.StaleEpochError(message, url=url, current_epoch=epoch)
         case 401 | 403:
-            return errors.UnauthorizedError(f"Not allowed{because}", url=url, status=status)
+            return errors.UnauthorizedError(f"Not allowed{because}", url=url, status=status, code=code)
+        case 404 if code == "RESERVED_PATH":
+            return errors.StreamNotFoundError(f"No stream can be here{because}", url=url, code=code)
         case 404:
             return errors.StreamNotFoundError("There is no such stream", url=url, code=code)
         case 409:
@@ -211,9 +216,24 @@ def _conflict(url: str, ask: Ask, answer: Answer, problem: _Problem, because: st
     return errors.SequenceConflictError(f"The sequence must rise{because}", url=url)
 
 
-def _read_problem(answer: Answer) -> _Problem:
-    if b"json" not in answer.headers.get(headers.CONTENT_TYPE, b""):
+_REASON = re.compile(r'error="([^"]*)"(?:.*error_description="([^"]*)")?', re.IGNORECASE)
+_CODES = {"invalid_token": "INVALID_TOKEN", "insufficient_scope": "FORBIDDEN"}
+
+
+def _read_challenge(answer: Answer) -> _Problem:
+    """Read why a token was refused from `WWW-Authenticate` (RFC 6750, 3): a HEAD has no body."""
+    challenge = _text(answer.headers, b"www-authenticate")
+    if challenge is None:
         return _Problem()
+    found = _REASON.search(challenge)
+    if found is None:
+        return _Problem("MISSING_TOKEN", "The server requires a token")
+    return _Problem(_CODES.get(found[1], ""), found[2] or "")
+
+
+def _read_problem(answer: Answer) -> _Problem:
+    if not answer.body or b"json" not in answer.headers.get(headers.CONTENT_TYPE, b""):
+        return _read_challenge(answer) if answer.status in (401, 403) else _Problem()
     try:
         return _problem.decode(answer.body)
     except msgspec.MsgspecError:

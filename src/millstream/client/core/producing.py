@@ -3,13 +3,19 @@
 Messages are collected into batches; a batch is one request with the producer's id, epoch and its own
 sequence number. Several may be in flight at once, and arrive in any order:
 
-    open --full, late or flushed--> sealed --slot free--> in flight --200, 204--> stored
+    open --full, due or flushed---> sealed --slot free--> in flight --200, 204--> stored
                                       ^                       |
                                       |<-- its predecessor was stored -- parked <-- 409 gap
-                                      `<-- renumbered in a new epoch -- fenced <-- 403 (auto_claim)
+                                      `<-- renumbered in a new epoch -- fenced <-- 403 (see `epochs`)
 
 Anything else is a failure: the producer stops, because nothing may be stored after a gap. Number 0 of an
 epoch is sent alone: it opens the epoch, and nothing may overtake it.
+
+A batch that is due stays open while no slot is free, so that messages which wait share a request.
+
+A batch is doubtful once an attempt to send it had no clear outcome. Only then can a duplicate be its own.
+A duplicate of a batch that is not doubtful is somebody else's append: the server dropped this one. And
+only what is not doubtful may be renumbered: otherwise it could be stored twice.
 
 `ProducerCore` decides, `pumping` sends. It has no clock and no lock.
 
@@ -21,7 +27,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from millstream.client.core import bodies, errors
+from millstream.client.core.epochs import MAX_CLAIMS, Opening, Session, choose_opening, new_epoch
 from millstream.client.core.models import AppendResult, CloseResult, ProducerStamp
+from millstream.client.core.retry import REAL, Chance
 from millstream.protocol.headers import MAX_SAFE_INTEGER
 
 MAX_BATCH_BYTES: Final = 1024 * 1024
@@ -32,7 +40,7 @@ BACKLOG_BATCHES: Final = 16
 class Batch:
     """Messages that are stored together."""
 
-    __slots__ = ("closes", "follows_stored", "messages", "seq", "size")
+    __slots__ = ("closes", "doubtful", "follows_stored", "messages", "seq", "size")
 
     def __init__(self, *, closes: bool = False) -> None:
         self.messages: list[bytes] = []
@@ -40,6 +48,7 @@ class Batch:
         self.seq = -1
         self.closes = closes
         self.follows_stored = False  # whether its predecessor was stored when it was sent
+        self.doubtful = False  # whether the server may have it from an earlier attempt
 
 
 class ProducerCore:
@@ -49,15 +58,21 @@ class ProducerCore:
         self,
         producer_id: str,
         *,
-        epoch: int = 0,
+        epoch: int | None = None,
+        resume: bool = False,
+        repeat: bool = False,
         auto_claim: bool = False,
         max_batch_bytes: int = MAX_BATCH_BYTES,
         linger_s: float = 0.005,
         max_in_flight: int = 5,
+        url: str | None = None,
+        chance: Chance = REAL,
     ) -> None:
         _check(producer_id, epoch, max_batch_bytes, linger_s, max_in_flight)
         self.id = producer_id
-        self.epoch = epoch
+        self.opening = choose_opening(epoch, resume=resume, repeat=repeat)
+        self.given_epoch = epoch
+        self.epoch = new_epoch(chance) if epoch is None else epoch
         self.next_seq = 0
         self.last_offset: str | None = None
         self.duplicates = 0
@@ -72,7 +87,10 @@ class ProducerCore:
         self._sealed: deque[Batch] = deque()
         self._in_flight: dict[int, Batch] = {}
         self._parked: dict[int, Batch] = {}
+        self._url = url
+        self._chance = chance
         self._claim: int | None = None
+        self._claims = 0
         self._epoch_open = False
         self._closing: Batch | None = None
         self._backlog_bytes = 0
@@ -101,6 +119,11 @@ class ProducerCore:
     def is_full(self) -> bool:
         """Whether the backlog is full."""
         return self._backlog_bytes > BACKLOG_BATCHES * self._max_batch_bytes
+
+    @property
+    def has_free_slot(self) -> bool:
+        """Whether a batch that is sealed now would be sent now."""
+        return not self._sealed and len(self._in_flight) < self._max_at_once
 
     @property
     def due_at(self) -> float | None:
@@ -158,14 +181,29 @@ class ProducerCore:
         failure = self.failure
         self._closing = self._claim = self.failure = None
         fenced_by = failure.current_epoch if isinstance(failure, errors.StaleEpochError) else 0
-        self._enter(max(self.epoch, fenced_by) + 1)
+        known = max(self.epoch, fenced_by)
+        self._claims = 0
+        if self.given_epoch is None:
+            self.opening = Opening.NEW
+            self._enter(new_epoch(self._chance, known))
+        else:
+            self.opening = Opening.GIVEN
+            self._enter(known + 1)
+
+    def resume(self, session: Session | None) -> None:
+        """Continue a session that the server knows; if there is none, begin a new one."""
+        if session is None:
+            self.opening = Opening.NEW
+            return
+        self.epoch, self.next_seq = session
+        self._epoch_open = self.next_seq > 0
 
     # -- What is sent, and what comes back -----------------------------------------------------------
 
     def ready(self) -> Iterator[Batch]:
         """Number and yield the batches to send now."""
         while self._sealed and self.failure is None and self._claim is None:
-            if len(self._in_flight) >= (self._max_in_flight if self._epoch_open else 1):
+            if len(self._in_flight) >= self._max_at_once:
                 return
             batch = self._sealed[0]
             predecessor = (self.next_seq if batch.seq < 0 else batch.seq) - 1
@@ -185,8 +223,10 @@ class ProducerCore:
         """Return the stamp that identifies a batch."""
         return ProducerStamp(self.id, self.epoch, batch.seq)
 
-    def stored(self, batch: Batch, result: AppendResult) -> None:
-        """Record that a batch is stored."""
+    def stored(self, batch: Batch, result: AppendResult) -> errors.MillstreamError | None:
+        """Record that a batch is stored; return the failure if it is not, and this is the first."""
+        if result.duplicate and not batch.doubtful and self.opening is not Opening.REPEATED:
+            return self.refused(batch, self._not_ours(batch))
         del self._in_flight[batch.seq]
         self._backlog_bytes -= batch.size
         self._epoch_open = True
@@ -199,16 +239,14 @@ class ProducerCore:
         if follower is not None:
             self._sealed.appendleft(follower)
         self._finish_claim()
+        return None
 
     def refused(self, batch: Batch, error: errors.MillstreamError) -> errors.MillstreamError | None:
         """Record that a batch was refused; return the failure if this is the first."""
         del self._in_flight[batch.seq]
-        if (
-            isinstance(error, errors.StaleEpochError)
-            and self._auto_claim
-            and error.current_epoch >= self.epoch
-        ):
-            self._claim = max(self._claim or 0, error.current_epoch + 1)
+        claim = self._claim_after(batch, error)
+        if claim is not None:
+            self._claim = max(self._claim or 0, claim)
             self._parked[batch.seq] = batch
             self._finish_claim()
             return None
@@ -222,6 +260,34 @@ class ProducerCore:
         is_first = self.failure is None
         self.failure = self.failure or error
         return error if is_first else None
+
+    @property
+    def _max_at_once(self) -> int:
+        return self._max_in_flight if self._epoch_open else 1
+
+    def _not_ours(self, batch: Batch) -> errors.DuplicateAppendError:
+        return errors.DuplicateAppendError(
+            f"The server has append {batch.seq} of epoch {self.epoch} of producer {self.id!r} from another "
+            "run, and dropped this one. Leave out `epoch` to begin a new one, or set `repeat=True` if this "
+            "run sends the same messages again",
+            url=self._url,
+            producer_id=self.id,
+            epoch=self.epoch,
+            seq=batch.seq,
+        )
+
+    def _claim_after(self, batch: Batch, error: errors.MillstreamError) -> int | None:
+        """Return the epoch in which a refused batch may be sent again; None if it may not."""
+        if batch.doubtful or not isinstance(error, errors.StaleEpochError | errors.DuplicateAppendError):
+            return None
+        begins = self.opening is Opening.NEW and not self._epoch_open and self._claims < MAX_CLAIMS
+        if isinstance(error, errors.DuplicateAppendError):
+            return new_epoch(self._chance, self.epoch) if begins else None
+        if error.current_epoch < self.epoch or error.current_epoch >= MAX_SAFE_INTEGER:
+            return None
+        if begins:
+            return new_epoch(self._chance, error.current_epoch)
+        return error.current_epoch + 1 if self._auto_claim else None
 
     def _is_outstanding(self, seq: int) -> bool:
         if seq < 0:
@@ -242,6 +308,7 @@ class ProducerCore:
         for batch in old:
             batch.seq = -1
         epoch, self._claim = self._claim, None
+        self._claims += 1
         self._enter(epoch)
 
     def _enter(self, epoch: int) -> None:
@@ -255,10 +322,12 @@ def body_of(batch: Batch, *, as_json: bool) -> bytes:
     return bodies.join(batch.messages, as_json=as_json) if batch.messages else b""
 
 
-def _check(producer_id: str, epoch: int, max_batch_bytes: int, linger_s: float, max_in_flight: int) -> None:
+def _check(
+    producer_id: str, epoch: int | None, max_batch_bytes: int, linger_s: float, max_in_flight: int
+) -> None:
     if not producer_id:
         raise ValueError("producer_id must not be empty")
-    if not 0 <= epoch <= MAX_SAFE_INTEGER:
+    if epoch is not None and not 0 <= epoch <= MAX_SAFE_INTEGER:
         raise ValueError(f"epoch must be from 0 to {MAX_SAFE_INTEGER}, not {epoch}")
     if max_batch_bytes < 1:
         raise ValueError(f"max_batch_bytes must be at least 1, not {max_batch_bytes}")

@@ -65,6 +65,8 @@ class Attempts:
         self._chance = chance
         self._started = chance.clock()
         self.failures = 0
+        self.doubtful = False
+        """Whether one of them may have been carried out nevertheless."""
 
     def delay_s(self, retry_after_s: float | None = None) -> float | None:
         """Count a failure; return the delay before the next attempt, None to give up."""

@@ -48,14 +48,17 @@ class Origin(msgspec.Struct, frozen=True):
     tls: bool
 
 
-def not_connected(request: Request, origin: Origin, error: OSError) -> TransportError:
+def not_connected(
+    request: Request, origin: Origin, error: Exception, through_proxy: bool = False
+) -> TransportError:
     """Make the error for a failed connect: nothing was sent."""
     code = None
     if isinstance(error, TimeoutError):
         code = "TIMEOUT"
     elif isinstance(error, ssl.SSLCertVerificationError):
         code = "UNTRUSTED"
-    message = f"Could not connect to {origin.host}:{origin.port} ({error})"
+    way = " through the proxy" if through_proxy else ""
+    message = f"Could not connect to {origin.host}:{origin.port}{way} ({error})"
     return TransportError(message, url=request.url, code=code, unsent=True)
 
 

@@ -135,10 +135,12 @@ def append_ask(
     return Ask(b"POST", fields, body=body, timeout_s=terms.timeout_s)
 
 
-def append(endpoint: Endpoint, terms: Terms, ask: Ask) -> Plan[AppendResult]:
-    """Append; safe to retry only with a producer's stamp."""
+def append(
+    endpoint: Endpoint, terms: Terms, ask: Ask, attempts: Attempts | None = None
+) -> Plan[AppendResult]:
+    """Append; safe to retry only with a producer's stamp. `attempts` tells how it went."""
     stamped = headers.PRODUCER_ID in ask.headers
-    answer = yield from exchange(endpoint, ask, terms, safe=stamped)
+    answer = yield from exchange(endpoint, ask, terms, safe=stamped, attempts=attempts)
     if stamped and answer.status == 204 and headers.STREAM_NEXT_OFFSET not in answer.headers:
         # The reference server does not return the tail when an append is a duplicate.
         found = yield from head(endpoint, terms)

@@ -10,10 +10,18 @@ import ssl
 import time
 import weakref
 from collections.abc import AsyncGenerator
-from typing import Final
+from typing import Final, cast
 
 from millstream.client.core.transport import Answer, CancelScope, Origin, Request, broken, not_connected
-from millstream.client.http.http1 import Incoming, ProtocolError, default_tls, locate, render
+from millstream.client.http.http1 import (
+    Incoming,
+    ProtocolError,
+    check_tunnel,
+    default_tls,
+    locate,
+    render,
+)
+from millstream.client.http.proxies import Proxy, environment_proxy
 from millstream.client.http.sync_sockets import IDLE_S
 
 HIGH_WATER_BYTES: Final = 1024 * 1024
@@ -23,8 +31,9 @@ HIGH_WATER_BYTES: Final = 1024 * 1024
 class ClientConnection(asyncio.Protocol):
     """One connection, with at most one request at a time."""
 
-    def __init__(self, origin: Origin) -> None:
+    def __init__(self, origin: Origin, proxy: Proxy | None = None) -> None:
         self.origin = origin
+        self._proxy = proxy  # which gets complete URLs; None also in a tunnel
         self.idle_since = 0.0
         self._transport: asyncio.Transport | None = None
         self._incoming: Incoming | None = None
@@ -39,9 +48,8 @@ class ClientConnection(asyncio.Protocol):
     # -- Called by the loop ----------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Keep the transport."""
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        """Keep the transport, whichever class the loop has for it: uvloop's does not inherit asyncio's."""
+        self._transport = cast("asyncio.Transport", transport)
 
     def data_received(self, data: bytes) -> None:
         """Parse received bytes."""
@@ -94,7 +102,7 @@ class ClientConnection(asyncio.Protocol):
     def start(self, request: Request, host: bytes, target: bytes, *, streams: bool) -> Incoming:
         """Write a request."""
         assert self._transport is not None
-        rendered = render(request, host, target)
+        rendered = render(request, host, target, self._proxy)
         self._incoming = Incoming(request.method)
         self._pieces.clear()
         self._waiting_bytes = 0
@@ -127,6 +135,19 @@ class ClientConnection(asyncio.Protocol):
             self._paused = False
         return piece
 
+    async def open_tunnel(self, proxy: Proxy, tls: ssl.SSLContext, timeout_s: float) -> None:
+        """Ask a proxy for a tunnel to the origin, and begin TLS in it."""
+        assert self._transport is not None
+        self._proxy = None
+        self._incoming = incoming = Incoming(b"HEAD")  # like that to HEAD, the response has no body
+        self._transport.write(proxy.tunnel_request(self.origin))
+        while not incoming.has_head:
+            await self.changed(timeout_s)
+        check_tunnel(incoming.status)
+        self._incoming = None
+        loop = asyncio.get_running_loop()
+        self._transport = await loop.start_tls(self._transport, self, tls, server_hostname=self.origin.host)
+
     def abort(self) -> None:
         """Abort the connection, which wakes a task that waits on it."""
         if self._transport is not None:
@@ -141,11 +162,15 @@ class ClientConnection(asyncio.Protocol):
             self._waiter.set_result(None)
 
 
+IdleConnections = dict[Origin, list[ClientConnection]]
+
+
 class HttpClient:
     """A pool of connections on the event loop that uses it.
 
     Streams of a loop share one by default. Create your own for other TLS settings or to control
-    when connections are closed, and pass it as `client`.
+    when connections are closed, and pass it as `client`. `trust_env=False` ignores the environment's
+    proxies.
 
     >>> async def describe():
     ...     async with HttpClient(connect_timeout_s=2) as client:
@@ -154,11 +179,18 @@ class HttpClient:
     'application/json'
     """
 
-    def __init__(self, *, tls: ssl.SSLContext | None = None, connect_timeout_s: float = 10.0) -> None:
+    def __init__(
+        self,
+        *,
+        tls: ssl.SSLContext | None = None,
+        connect_timeout_s: float = 10.0,
+        trust_env: bool = True,
+    ) -> None:
         self._tls = tls
         self._connect_timeout_s = connect_timeout_s
+        self._trust_env = trust_env
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._idle: dict[Origin, list[ClientConnection]] = {}
+        self._idle: IdleConnections = {}
         self._until_loop_ends: AsyncGenerator[None, None] | None = None
 
     async def send(self, request: Request, scope: CancelScope | None = None) -> Answer:
@@ -188,10 +220,14 @@ class HttpClient:
 
     async def close(self) -> None:
         """Close idle connections. The client can still be used."""
-        self._drop()
+        self.drop_idle()
         if self._until_loop_ends is not None:
             waiting, self._until_loop_ends = self._until_loop_ends, None
             await waiting.aclose()
+
+    def drop_idle(self) -> None:
+        """Abort idle connections; the loop closes their sockets in its next iteration."""
+        _drop(self._idle)
 
     async def __aenter__(self) -> "HttpClient":
         return self
@@ -216,9 +252,9 @@ class HttpClient:
             raise
 
     async def _move_to(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._idle.clear()  # connections of another loop are closed with it
+        self._idle = {}  # connections of another loop are closed with it
         self._loop = loop
-        self._until_loop_ends = _at_loop_end(weakref.ref(self))
+        self._until_loop_ends = _at_loop_end(self._idle)
         await anext(self._until_loop_ends)
 
     def _take(self, origin: Origin) -> ClientConnection | None:
@@ -234,13 +270,22 @@ class HttpClient:
         self, loop: asyncio.AbstractEventLoop, origin: Origin, request: Request
     ) -> ClientConnection:
         tls = (self._tls or default_tls()) if origin.tls else None
+        proxy = environment_proxy(origin) if self._trust_env else None
+        host, port = (proxy.host, proxy.port) if proxy is not None else (origin.host, origin.port)
+        connection: ClientConnection | None = None
         try:
             async with asyncio.timeout(self._connect_timeout_s):
                 _, connection = await loop.create_connection(
-                    lambda: ClientConnection(origin), origin.host, origin.port, ssl=tls
+                    lambda: ClientConnection(origin, proxy), host, port, ssl=tls if proxy is None else None
                 )
-        except OSError as error:
-            raise not_connected(request, origin, error) from None
+                if proxy is not None and tls is not None:
+                    await connection.open_tunnel(proxy, tls, self._connect_timeout_s)
+        except BaseException as error:
+            if connection is not None:
+                connection.abort()
+            if isinstance(error, OSError | ProtocolError):
+                raise not_connected(request, origin, error, proxy is not None) from None
+            raise
         return connection
 
     def _release(self, connection: ClientConnection, scope: CancelScope | None) -> None:
@@ -252,20 +297,20 @@ class HttpClient:
         connection.idle_since = time.monotonic()
         self._idle.setdefault(connection.origin, []).append(connection)
 
-    def _drop(self) -> None:
-        for connections in self._idle.values():
-            for connection in connections:
-                connection.abort()
-        self._idle.clear()
+
+def _drop(idle: IdleConnections) -> None:
+    for connections in idle.values():
+        for connection in connections:
+            connection.abort()
+    idle.clear()
 
 
-async def _at_loop_end(client: "weakref.ref[HttpClient]") -> AsyncGenerator[None, None]:
+async def _at_loop_end(idle: IdleConnections) -> AsyncGenerator[None, None]:
+    """Drop connections when the loop ends, or the client is garbage-collected, which owns this generator."""
     try:
         yield
     finally:
-        found = client()
-        if found is not None:
-            found._drop()
+        _drop(idle)
         await asyncio.sleep(0)  # the loop closes sockets in its next iteration
 
 

@@ -21,10 +21,12 @@ from typing import Final, Protocol
 from urllib.parse import quote, urlsplit
 
 from millstream.client.core.transport import Answer, Headers, Origin, Request
+from millstream.client.http.proxies import Proxy
 
 MAX_HEAD_BYTES: Final = 256 * 1024
 _NO_BODY = frozenset((204, 304))
 _FIELD = re.compile(rb"([^:\s]+):[ \t]*([^\r\n]*)(?:\r\n|\Z)")
+_CHUNK_SIZE = re.compile(rb"([0-9A-Fa-f]{1,16})[ \t]*(?:;|\Z)")  # `int` alone takes signs, 0x and _
 _SAFE = "!#$%&'()*+,/:;=?@[]~"  # what `quote` leaves alone, including `%`: existing escapes stay
 
 
@@ -53,9 +55,13 @@ LARGE_BODY_BYTES: Final = 64 * 1024
 """Bodies of at least this size are sent separately: copying costs more than a second system call."""
 
 
-def render(request: Request, host: bytes, target: bytes) -> list[bytes]:
-    """Serialize a request, as buffers to send in order."""
+def render(request: Request, host: bytes, target: bytes, proxy: Proxy | None = None) -> list[bytes]:
+    """Serialize a request, as buffers to send in order; for a proxy, with the complete URL."""
+    if proxy is not None:
+        target = b"http://%b%b" % (host, target)
     lines = [b"%b %b HTTP/1.1\r\nhost: %b\r\n" % (request.method, target, host)]
+    if proxy is not None and proxy.authorization:
+        lines.append(proxy.credentials)
     lines += [b"%b: %b\r\n" % field for field in request.headers.items()]
     if request.body or request.method in (b"POST", b"PUT"):
         lines.append(b"content-length: %d\r\n" % len(request.body))
@@ -198,10 +204,10 @@ class Incoming:
             if self._left is None:  # the trailer
                 self.complete = not line
             else:
-                try:
-                    length = int(line.partition(b";")[0], 16)
-                except ValueError:
-                    raise ProtocolError("the answer has a malformed chunk") from None
+                size_text = _CHUNK_SIZE.match(line)
+                if size_text is None:
+                    raise ProtocolError("the answer has a malformed chunk")
+                length = int(size_text[1], 16)
                 self._left = length + 2 if length else None
             position = line_end + 2
         if position < size:
@@ -226,6 +232,14 @@ def _joined(fields: list[tuple[bytes, bytes]]) -> Headers:
         name, value = name.lower(), value.rstrip()
         headers[name] = b"%b, %b" % (headers[name], value) if name in headers else value
     return headers
+
+
+def check_tunnel(status: int) -> None:
+    """Refuse a proxy's answer that is not a tunnel."""
+    if status == 407:
+        raise ProtocolError("the proxy wants other credentials, as http://user:password@host:port")
+    if not 200 <= status < 300:
+        raise ProtocolError(f"the proxy answered {status}")
 
 
 @lru_cache(maxsize=1)

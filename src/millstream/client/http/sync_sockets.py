@@ -23,7 +23,15 @@ from millstream.client.core.transport import (
     broken,
     not_connected,
 )
-from millstream.client.http.http1 import Incoming, ProtocolError, default_tls, locate, render
+from millstream.client.http.http1 import (
+    Incoming,
+    ProtocolError,
+    check_tunnel,
+    default_tls,
+    locate,
+    render,
+)
+from millstream.client.http.proxies import Proxy, environment_proxy
 
 SMALL_BYTES: Final = 16 * 1024
 LARGE_BYTES: Final = 1024 * 1024
@@ -38,10 +46,11 @@ _OneSocket = socket.socket | ssl.SSLSocket
 class ClientConnection:
     """One connection, with at most one request at a time."""
 
-    __slots__ = ("_incoming", "_is_cut", "_socket", "_timeout_s", "idle_since", "origin")
+    __slots__ = ("_incoming", "_is_cut", "_proxy", "_socket", "_timeout_s", "idle_since", "origin")
 
-    def __init__(self, origin: Origin, connected: _OneSocket) -> None:
+    def __init__(self, origin: Origin, connected: _OneSocket, proxy: Proxy | None = None) -> None:
         self.origin = origin
+        self._proxy = proxy  # which gets complete URLs; None also in a tunnel
         self.idle_since = 0.0
         self._socket = connected
         self._timeout_s = 0.0
@@ -75,7 +84,7 @@ class ClientConnection:
         if request.timeout_s != self._timeout_s:
             self._set_timeout(request.timeout_s)
         try:
-            for piece in render(request, host, target):
+            for piece in render(request, host, target, self._proxy):
                 self._socket.sendall(piece)
         except (BrokenPipeError, ConnectionResetError):
             self._is_cut = True  # a server that refuses a body stops reading; its response may have arrived
@@ -120,16 +129,23 @@ class HttpClient(Closing):
     """A pool of connections: shared by threads, reset after a fork.
 
     Streams share one by default. Create your own for other TLS settings or to control when
-    connections are closed, and pass it as `client`.
+    connections are closed, and pass it as `client`. `trust_env=False` ignores the environment's proxies.
 
     >>> with HttpClient(connect_timeout_s=2) as client, stream(url, live=False, client=client) as response:
     ...     response.read_json()
     []
     """
 
-    def __init__(self, *, tls: ssl.SSLContext | None = None, connect_timeout_s: float = 10.0) -> None:
+    def __init__(
+        self,
+        *,
+        tls: ssl.SSLContext | None = None,
+        connect_timeout_s: float = 10.0,
+        trust_env: bool = True,
+    ) -> None:
         self._tls = tls
         self._connect_timeout_s = connect_timeout_s
+        self._trust_env = trust_env
         self._start()
 
     def _start(self) -> None:
@@ -199,18 +215,22 @@ class HttpClient(Closing):
             connection.close()
 
     def _connect(self, origin: Origin, request: Request) -> ClientConnection:
+        proxy = environment_proxy(origin) if self._trust_env else None
+        place = (proxy.host, proxy.port) if proxy is not None else (origin.host, origin.port)
         try:
-            connected = socket.create_connection((origin.host, origin.port), self._connect_timeout_s)
+            connected = socket.create_connection(place, self._connect_timeout_s)
         except OSError as error:
-            raise not_connected(request, origin, error) from None
+            raise not_connected(request, origin, error, proxy is not None) from None
         connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if not origin.tls:
-            return ClientConnection(origin, connected)
+            return ClientConnection(origin, connected, proxy)
         try:
+            if proxy is not None:
+                _open_tunnel(connected, proxy, origin)
             secured = (self._tls or default_tls()).wrap_socket(connected, server_hostname=origin.host)
-        except OSError as error:
+        except (OSError, ProtocolError) as error:
             connected.close()
-            raise not_connected(request, origin, error) from None
+            raise not_connected(request, origin, error, proxy is not None) from None
         return ClientConnection(origin, secured)
 
     def _release(self, connection: ClientConnection, scope: CancelScope | None) -> None:
@@ -222,6 +242,17 @@ class HttpClient(Closing):
         connection.idle_since = time.monotonic()
         with self._lock:
             self._idle.setdefault(connection.origin, []).append(connection)
+
+
+def _open_tunnel(connected: socket.socket, proxy: Proxy, origin: Origin) -> None:
+    connected.sendall(proxy.tunnel_request(origin))
+    incoming = Incoming(b"HEAD")  # like the response to HEAD, that to CONNECT has no body
+    while not incoming.has_head:
+        received = connected.recv(SMALL_BYTES)
+        if not received:
+            incoming.end()
+        incoming.feed(received)
+    check_tunnel(incoming.status)
 
 
 class SocketDownload:

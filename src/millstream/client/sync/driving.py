@@ -5,6 +5,7 @@ the next delivery.
 """
 
 import inspect
+import itertools
 import time
 from typing import Any, TypeVar
 
@@ -22,7 +23,8 @@ from millstream.client.core.exchanges import (
     Sleep,
     Started,
 )
-from millstream.client.core.transport import CancelScope, Download, Request, Transport
+from millstream.client.core.redirects import redirected
+from millstream.client.core.transport import Answer, CancelScope, Download, Request, Transport
 
 R = TypeVar("R")
 
@@ -69,12 +71,12 @@ class Drive:
     def _perform(self, effect: Effect) -> Any:
         match effect:
             case Send(endpoint, ask):
-                return self._transport.send(prepared(endpoint, ask), self.scope)
+                return sent(self._transport, prepared(endpoint, ask), self.scope)
             case Sleep(seconds):
                 return self.scope.cancelled.wait(seconds)
             case Open(endpoint, ask):
                 self._shut()
-                self._download = self._transport.open(prepared(endpoint, ask), self.scope)
+                self._download = opened(self._transport, prepared(endpoint, ask), self.scope)
                 return self._download.answer
             case Read():
                 return self._download.read() if self._download is not None else b""
@@ -99,7 +101,7 @@ def run(transport: Transport, plan: Plan[R]) -> R:
         while True:
             try:
                 if isinstance(effect, Send):
-                    outcome = transport.send(prepared(effect.endpoint, effect.ask))
+                    outcome = sent(transport, prepared(effect.endpoint, effect.ask))
                 else:
                     assert isinstance(effect, Sleep), effect
                     time.sleep(effect.seconds)
@@ -110,6 +112,33 @@ def run(transport: Transport, plan: Plan[R]) -> R:
     except StopIteration as stop:
         result: R = stop.value
         return result
+
+
+def sent(transport: Transport, request: Request, scope: CancelScope | None = None) -> Answer:
+    """Send a request, follow redirects, and return the complete response."""
+    for followed in itertools.count():
+        answer = transport.send(request, scope)
+        onward = redirected(request, answer, followed)
+        if onward is None:
+            break
+        request = onward
+    return answer
+
+
+def opened(transport: Transport, request: Request, scope: CancelScope) -> Download:
+    """Send a request, follow redirects, and return when the response's headers have arrived."""
+    for followed in itertools.count():
+        download = transport.open(request, scope)
+        try:
+            onward = redirected(request, download.answer, followed)
+        except BaseException:
+            download.close()
+            raise
+        if onward is None:
+            break
+        download.close()
+        request = onward
+    return download
 
 
 def prepared(endpoint: Endpoint, ask: Ask) -> Request:

@@ -10,6 +10,7 @@ from typing import Any, Self
 
 from millstream.client.aio.pumping import Pump
 from millstream.client.core import bodies
+from millstream.client.core.epochs import Opening
 from millstream.client.core.errors import ProducerStoppedError
 from millstream.client.core.exchanges import Terms
 from millstream.client.core.models import CloseResult
@@ -26,10 +27,19 @@ class IdempotentProducer:
     (in the producer's thread) and raised by the next call. As a context manager it detaches at the end.
     Threads may share a producer. A forked process may not use its parent's.
 
+    A producer begins a new session (`epoch`), above any earlier one of its id on the stream. A program that
+    is started again is never taken for a retry of itself, and an older one that still runs is refused with
+    `StaleEpochError`. `resume` continues the last session instead, or that of an `epoch`, from the number
+    that the server expects. `epoch` alone names a new session, and `repeat` with it sends an earlier run's
+    messages again and skips those that are stored. `auto_claim` takes the stream back from newer sessions.
+
     >>> with IdempotentProducer(log, "job-17") as producer:
     ...     producer.append({"line": "Starting"})
-    >>> producer.epoch, producer.next_seq, producer.pending_count
-    (0, 1, 0)
+    >>> producer.next_seq, producer.pending_count
+    (1, 0)
+    >>> with IdempotentProducer(log, "job-17", resume=True) as later:
+    ...     later.epoch == producer.epoch, later.next_seq
+    (True, 1)
     """
 
     def __init__(
@@ -37,7 +47,9 @@ class IdempotentProducer:
         stream: DurableStream,
         producer_id: str,
         *,
-        epoch: int = 0,
+        epoch: int | None = None,
+        resume: bool = False,
+        repeat: bool = False,
         auto_claim: bool = False,
         max_batch_bytes: int = MAX_BATCH_BYTES,
         linger_ms: float = 5,
@@ -49,14 +61,17 @@ class IdempotentProducer:
         self._core = ProducerCore(
             producer_id,
             epoch=epoch,
+            resume=resume,
+            repeat=repeat,
             auto_claim=auto_claim,
             max_batch_bytes=max_batch_bytes,
             linger_s=linger_ms / 1000,
             max_in_flight=max_in_flight,
+            url=stream.url,
         )
-        transport = async_transport(stream._transport)
+        self._transport = async_transport(stream._transport)
         terms = Terms(retry, stream._terms.timeout_s)
-        self._pump = Pump(self._core, stream._endpoint, terms, transport, on_error)
+        self._pump = Pump(self._core, stream._endpoint, terms, self._transport, on_error)
         self._process = os.getpid()
         self._starting = threading.Lock()
         self._worker: LoopThread | None = None
@@ -150,6 +165,8 @@ class IdempotentProducer:
         self._stopped = None
 
     def __enter__(self) -> Self:
+        if self._core.opening is Opening.RESUMED:
+            self._start()  # so that `next_seq` is known
         return self
 
     def __exit__(
@@ -178,7 +195,7 @@ class IdempotentProducer:
     def _check(self) -> None:
         if self._process != os.getpid():
             raise ProducerStoppedError(
-                "This producer belongs to the parent process; create one with another id or epoch",
+                "This producer belongs to the parent process; create one with another id",
                 url=self._stream.url,
             )
         if self._stopped is not None:
@@ -188,9 +205,15 @@ class IdempotentProducer:
         self._check()
         with self._starting:
             if self._worker is None:
-                self._pump.as_json = self._stream._knows_json()
-                self._pump.content_type = (self._stream.content_type or "").encode("latin-1")
-                self._worker = LoopThread()
+                as_json = self._stream._knows_json()
+                worker = LoopThread(self._transport)
+                try:
+                    worker.run(self._pump.begin(as_json, self._stream.content_type))
+                except BaseException:
+                    worker.stop()
+                    worker.join()
+                    raise
+                self._worker = worker
             return self._worker
 
     def _stop(self, how: str) -> None:

@@ -24,10 +24,11 @@ R = TypeVar("R")
 
 
 class LoopThread:
-    """A thread that runs an event loop."""
+    """A thread that runs an event loop, and closes the connections that `transport` has on it."""
 
-    def __init__(self) -> None:
+    def __init__(self, transport: AsyncTransport) -> None:
         self.loop = asyncio.new_event_loop()
+        self._transport = transport
         self._thread = threading.Thread(
             target=_serve, args=(self.loop,), name="millstream-producer", daemon=True
         )
@@ -39,7 +40,12 @@ class LoopThread:
 
     def stop(self) -> None:
         """Stop the loop and cancel its tasks."""
-        self.loop.call_soon_threadsafe(self.loop.stop)
+        self.loop.call_soon_threadsafe(self._end)
+
+    def _end(self) -> None:
+        if isinstance(self._transport, aio_sockets.HttpClient):
+            self._transport.drop_idle()
+        self.loop.stop()
 
     def join(self) -> None:
         """Wait until the thread has ended."""
@@ -63,7 +69,11 @@ def _serve(loop: asyncio.AbstractEventLoop) -> None:
 def async_transport(transport: Transport) -> AsyncTransport:
     """Return the asyncio counterpart of a blocking transport."""
     if isinstance(transport, HttpClient):
-        return aio_sockets.HttpClient(tls=transport._tls, connect_timeout_s=transport._connect_timeout_s)
+        return aio_sockets.HttpClient(
+            tls=transport._tls,
+            connect_timeout_s=transport._connect_timeout_s,
+            trust_env=transport._trust_env,
+        )
     return ThreadedTransport(transport)
 
 

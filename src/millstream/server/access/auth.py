@@ -21,7 +21,7 @@ from millstream.protocol import caching, problems
 from millstream.protocol.http import Reply
 from millstream.server.access.grants import Action, Grant
 from millstream.server.access.origins import is_loopback
-from millstream.server.access.tokens import Key, Keyring, jwks_keys, pem_key, secret_key
+from millstream.server.access.tokens import Invalid, Key, Keyring, jwks_keys, pem_key, secret_key
 from millstream.server.anycable.authorization import Readers
 from millstream.server.live.feeds import EventFeed
 from millstream.server.request import Request
@@ -60,20 +60,20 @@ class Auth:
         if not token:
             return problems.missing_token("a token as Authorization: Bearer")
         granted = self._verify(token, now_s)
-        if granted is None:
-            return problems.INVALID_TOKEN
+        if isinstance(granted, Invalid):
+            return problems.invalid_token(granted.reason)
         request.grant, request.token = granted, token
         return None
 
-    def _verify(self, token: bytes, now_s: float) -> Grant | None:
+    def _verify(self, token: bytes, now_s: float) -> Grant | Invalid:
         """Verify a token; a verified one is cached until it expires."""
-        granted = self._verified.get(token)
-        if granted is not None:
-            if granted.expires_s is None or now_s < granted.expires_s:
-                return granted
+        known = self._verified.get(token)
+        if known is not None:
+            if known.expires_s is None or now_s < known.expires_s:
+                return known
             del self._verified[token]
         granted = self._keyring.verify(token.decode("latin-1"))
-        if granted is not None:
+        if isinstance(granted, Grant):
             self._verified[token] = granted
             if len(self._verified) > _VERIFIED_TOKENS:
                 self._verified.popitem(last=False)
@@ -89,7 +89,7 @@ def refuse(granted: Grant, action: Action, name: str) -> Reply | None:
     """Refuse an action that a grant does not cover."""
     if granted.allows(action, name):
         return None
-    return problems.forbidden(action.value)
+    return problems.forbidden(action.value, [str(scope) for scope in granted.scopes])
 
 
 def keep_private(answer: Reply | EventFeed) -> Reply | EventFeed:

@@ -32,6 +32,9 @@ class Scope(msgspec.Struct, frozen=True):
     exact: bool = False
     """Whether `glob` is a stream's name, compared character by character."""
 
+    def __str__(self) -> str:
+        return self.action.value if self.glob == "**" else f"{self.action.value}:{self.glob}"
+
     def covers(self, action: Action, name: str) -> bool:
         """Tell whether this scope allows an action on a stream."""
         if self.action not in (action, Action.ADMIN):

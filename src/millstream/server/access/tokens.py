@@ -97,6 +97,12 @@ def _is_weak(key: Any) -> bool:
     return isinstance(key, RSAPublicKey | RSAPrivateKey) and key.key_size < _MIN_RSA_BITS
 
 
+class Invalid(msgspec.Struct, frozen=True):
+    """Why a token is not valid, for the person who sent it. It says nothing about the keys."""
+
+    reason: str
+
+
 class Keyring:
     """The keys of a server."""
 
@@ -106,22 +112,23 @@ class Keyring:
     def __bool__(self) -> bool:
         return bool(self._keys)
 
-    def verify(self, token: str) -> Grant | None:
-        """Give what a token grants; None when no key verifies it, or it is not valid now."""
+    def verify(self, token: str) -> Grant | Invalid:
+        """Give what a token grants, or why it is not valid."""
         claims = self.claims(token)
-        if claims is None:
-            return None
+        if isinstance(claims, Invalid):
+            return claims
         scope = claims.get("scope", "")
         if not isinstance(scope, str) and not _is_list_of_strings(scope):
-            return None
+            return Invalid("its scope is neither a string nor a list of strings")
         return Grant(parse_scopes(scope), claims.get("exp"))
 
-    def claims(self, token: str) -> dict[str, Any] | None:
-        """Give the claims of a token, if one of the keys verifies it."""
+    def claims(self, token: str) -> dict[str, Any] | Invalid:
+        """Give the claims of a token that one of the keys verifies, or why it is not valid."""
         try:
             header = jwt.get_unverified_header(token)
         except _UNREADABLE:
-            return None
+            return Invalid("it is not a JSON Web Token")
+        invalid = Invalid("this server has no key for its algorithm (alg) and key (kid)")
         for key in self._keys:
             if header.get("alg") not in key.algorithms or (
                 key.id and header.get("kid") not in (None, key.id)
@@ -129,10 +136,28 @@ class Keyring:
                 continue
             try:
                 claims: dict[str, Any] = jwt.decode(token, key.verifier, algorithms=list(key.algorithms))
-            except _UNREADABLE:
+            except jwt.InvalidSignatureError:
+                invalid = Invalid("no key of this server made its signature")
                 continue
-            return claims if _is_time(claims.get("exp")) else None
-        return None
+            except _UNREADABLE as error:
+                return _named(error)
+            return (
+                claims if _is_time(claims.get("exp")) else Invalid("its time of expiry (exp) is not a time")
+            )
+        return invalid
+
+
+def _named(error: Exception) -> Invalid:
+    """Say what is wrong with the claims of a token whose signature is right."""
+    match error:
+        case jwt.ExpiredSignatureError():
+            return Invalid("it has expired (exp)")
+        case jwt.ImmatureSignatureError():
+            return Invalid("it is not valid yet (nbf, iat)")
+        case jwt.InvalidAudienceError():
+            return Invalid("it is for an audience (aud), and this server takes tokens without one")
+        case _:
+            return Invalid("its claims cannot be read")
 
 
 def _is_list_of_strings(value: object) -> bool:

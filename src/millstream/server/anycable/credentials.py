@@ -16,7 +16,7 @@ from typing import Any
 import jwt
 import msgspec
 
-from millstream.server.access.tokens import HMAC, Key, Keyring
+from millstream.server.access.tokens import HMAC, Invalid, Key, Keyring
 
 _SEPARATOR = b"--"
 
@@ -62,7 +62,7 @@ def make_jwt(secret: bytes, identifiers: str, expires_s: int) -> str:
 def verify_jwt(keyring: Keyring, token: bytes) -> Client | None:
     """Give the client of a JWT; None when the JWT is not valid, or not valid now."""
     claims = keyring.claims(token.decode("latin-1"))
-    if claims is None or not is_identifiers(claims.get("ext")):
+    if isinstance(claims, Invalid) or not is_identifiers(claims.get("ext")):
         return None
     return Client(claims["ext"], claims.get("exp"))
 

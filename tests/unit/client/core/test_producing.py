@@ -11,9 +11,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from millstream import SequenceGapError, StaleEpochError, StreamClosedError, TransportError
+from millstream import (
+    DuplicateAppendError,
+    SequenceGapError,
+    StaleEpochError,
+    StreamClosedError,
+    TransportError,
+)
+from millstream.client.core.epochs import MAX_CLAIMS
 from millstream.client.core.models import AppendResult
 from millstream.client.core.producing import Batch, ProducerCore
+from millstream.client.core.retry import Chance
 from millstream.protocol.producers import Accepted, Fenced, Gap, Repeated, Stamp, judge
 
 
@@ -63,25 +71,32 @@ class Network:
         self.most_in_flight = 0
 
     def run(self) -> None:
-        while True:
-            for batch in self._core.ready():
-                stamp = self._core.stamp(batch)
-                self._under_way.append((Stamp(stamp.id.encode(), stamp.epoch, stamp.seq), batch))
-            self.most_in_flight = max(self.most_in_flight, len(self._under_way))
-            if not self._under_way:
-                return
-            position = self._chance.randrange(len(self._under_way))
-            stamp, batch = self._under_way[position]
-            if self._chance.random() < self._loss / 2:
-                continue  # the request is lost, and will be sent again
-            outcome = self._server.take(stamp, batch)
-            if self._chance.random() < self._loss / 2:
-                continue  # the answer is lost, and the request will be sent again
-            self._under_way.pop(position)
-            if isinstance(outcome, AppendResult):
-                self._core.stored(batch, outcome)
-            else:
-                self._core.refused(batch, outcome)
+        while self.step():
+            pass
+
+    def step(self) -> bool:
+        """Let one request arrive; false if there is none."""
+        for batch in self._core.ready():
+            stamp = self._core.stamp(batch)
+            self._under_way.append((Stamp(stamp.id.encode(), stamp.epoch, stamp.seq), batch))
+        self.most_in_flight = max(self.most_in_flight, len(self._under_way))
+        if not self._under_way:
+            return False
+        position = self._chance.randrange(len(self._under_way))
+        stamp, batch = self._under_way[position]
+        if self._chance.random() < self._loss / 2:
+            batch.doubtful = True
+            return True  # the request is lost, and will be sent again
+        outcome = self._server.take(stamp, batch)
+        if self._chance.random() < self._loss / 2:
+            batch.doubtful = True
+            return True  # the answer is lost, and the request will be sent again
+        self._under_way.pop(position)
+        if isinstance(outcome, AppendResult):
+            self._core.stored(batch, outcome)
+        else:
+            self._core.refused(batch, outcome)
+        return True
 
 
 def messages(count: int) -> list[bytes]:
@@ -117,7 +132,10 @@ def test_every_message_is_stored_once_and_in_order(
 @settings(max_examples=100, deadline=None)
 @given(seed=st.integers(0, 2**32), epoch=st.integers(0, 5), count=st.integers(1, 40))
 def test_claiming_an_epoch_keeps_everything_in_order(seed: int, epoch: int, count: int) -> None:
-    """Fenced before its first append: nothing of the old epoch was stored, so nothing may be doubled."""
+    """Fenced before its first append: nothing of the old epoch was stored, so nothing may be doubled.
+
+    If the outcome of an attempt is not known, it could be: then the producer stops.
+    """
     server = Server()
     server.last = Stamp(b"p", epoch + 1, 3)
     core = ProducerCore("p", epoch=epoch, auto_claim=True, max_batch_bytes=4)
@@ -125,15 +143,119 @@ def test_claiming_an_epoch_keeps_everything_in_order(seed: int, epoch: int, coun
         core.add(message, 0.0)
     core.seal()
     Network(server, core, random.Random(seed)).run()
-    assert server.log == messages(count)
-    assert core.epoch == epoch + 2
     assert core.is_settled
+    if core.failure is not None:
+        assert isinstance(core.failure, StaleEpochError)
+        assert server.log == []
+    else:
+        assert server.log == messages(count)
+        assert core.epoch == epoch + 2
+
+
+def clock(seconds: float, seed: int = 0) -> Chance:
+    return Chance(wall_clock=lambda: seconds, random=random.Random(seed).random)
+
+
+@settings(max_examples=200, deadline=None)
+@given(seed=st.integers(0, 2**32), at_once=st.booleans(), counts=st.tuples(*[st.integers(1, 20)] * 3))
+def test_sessions_that_begin_at_any_time_lose_nothing_silently(
+    seed: int, at_once: bool, counts: tuple[int, ...]
+) -> None:
+    """Each is stored once and in order, up to where it was fenced. Also with clocks that go backwards."""
+    server, chance = Server(), random.Random(seed)
+    cores, networks = [], []
+    for number, count in enumerate(counts):
+        now_s = 1.0 if at_once else chance.random()
+        core = ProducerCore("p", max_batch_bytes=4, chance=clock(now_s, seed + number))
+        for message in messages(count):
+            core.add(b"%d:%b" % (number, message), 0.0)
+        core.seal()
+        cores.append(core)
+        networks.append(Network(server, core, chance, loss=0 if at_once else 0.3))
+    left = list(networks)
+    while left:
+        network = chance.choice(left)
+        if not network.step():
+            left.remove(network)
+    for number, (core, count) in enumerate(zip(cores, counts, strict=True)):
+        mine = [message for message in server.log if message.startswith(b"%d:" % number)]
+        whole = [b"%d:%b" % (number, message) for message in messages(count)]
+        if core.failure is None:
+            assert mine == whole
+        else:
+            assert isinstance(core.failure, StaleEpochError)
+            assert mine == whole[: len(mine)]
+    assert any(core.failure is None for core in cores)
+
+
+def test_a_session_that_begins_is_above_the_one_that_the_server_knows() -> None:
+    server = Server()
+    server.last = Stamp(b"p", 5_000_000, 3)
+    core = ProducerCore("p", chance=clock(1.0))
+    assert core.epoch == 1_000_000
+    core.add(b"x", 0.0)
+    core.seal()
+    Network(server, core, random.Random(0), loss=0).run()
+    assert server.log == [b"x"]
+    assert 5_000_000 < core.epoch <= 5_001_000
+
+
+def test_a_session_that_has_begun_is_fenced_by_the_next() -> None:
+    server, old, new = Server(), ProducerCore("p", chance=clock(1)), ProducerCore("p", chance=clock(2))
+    for core in (old, new, old):
+        core.add(b"x", 0.0)
+        core.seal()
+        Network(server, core, random.Random(0), loss=0).run()
+    assert isinstance(old.failure, StaleEpochError)
+    assert (new.failure, len(server.log)) == (None, 2)
+
+
+def test_a_duplicate_of_what_was_never_sent_is_a_failure() -> None:
+    server = Server()
+    server.last = Stamp(b"p", 7, 0)
+    core = ProducerCore("p", epoch=7, url="http://h/s")
+    core.add(b"x", 0.0)
+    core.seal()
+    Network(server, core, random.Random(0), loss=0).run()
+    assert isinstance(core.failure, DuplicateAppendError)
+    assert core.duplicates == 0
+    assert "append 0 of epoch 7 of producer 'p'" in str(core.failure)
+
+
+def test_a_server_that_refuses_every_epoch_is_not_asked_forever() -> None:
+    core = ProducerCore("p", chance=clock(1.0))
+    core.add(b"x", 0.0)
+    core.seal()
+    asked = 0
+    while batches := list(core.ready()):
+        asked += 1
+        core.refused(batches[0], StaleEpochError("no", current_epoch=core.epoch))
+    assert isinstance(core.failure, StaleEpochError)
+    assert asked == MAX_CLAIMS + 1
+
+
+def test_the_last_epoch_is_not_exceeded() -> None:
+    core = ProducerCore("p", chance=clock(1.0))
+    core.add(b"x", 0.0)
+    core.seal()
+    [batch] = core.ready()
+    core.refused(batch, StaleEpochError("no", current_epoch=2**53 - 1))
+    assert isinstance(core.failure, StaleEpochError)
+
+
+def test_a_restarted_session_is_a_new_one() -> None:
+    core = ProducerCore("p", chance=clock(1.0))
+    core.restart()
+    assert core.epoch > 1_000_000
+    core = ProducerCore("p", epoch=3)
+    core.restart()
+    assert core.epoch == 4
 
 
 def test_a_fenced_producer_fails_unless_it_may_claim() -> None:
     server = Server()
     server.last = Stamp(b"p", 7, 0)
-    core = ProducerCore("p")
+    core = ProducerCore("p", epoch=0)
     core.add(b"x", 0.0)
     core.seal()
     Network(server, core, random.Random(0)).run()

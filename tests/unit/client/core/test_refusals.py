@@ -25,6 +25,27 @@ ROWS: list[tuple[str, dict[bytes, bytes], Any, type[MillstreamError], dict[str, 
         {"code": "INVALID_OFFSET"},
     ),
     ("GET", {}, answer(401), millstream.UnauthorizedError, {"status": 401}),
+    (
+        "HEAD",
+        {},
+        answer(401, www_authenticate='Bearer realm="m"'),
+        millstream.UnauthorizedError,
+        {"code": "MISSING_TOKEN"},
+    ),
+    (
+        "HEAD",
+        {},
+        answer(401, www_authenticate='Bearer realm="m", error="invalid_token", error_description="Old."'),
+        millstream.UnauthorizedError,
+        {"code": "INVALID_TOKEN", "args": ("Not allowed (Old): /chat/42",)},
+    ),
+    (
+        "PUT",
+        {},
+        answer(404, b'{"code":"RESERVED_PATH","detail":"It is the server\'s."}', **PROBLEM),
+        millstream.StreamNotFoundError,
+        {"code": "RESERVED_PATH", "args": ("No stream can be here (It is the server's): /chat/42",)},
+    ),
     ("POST", {}, answer(403), millstream.UnauthorizedError, {"status": 403}),
     ("POST", {}, answer(403, producer_epoch="7"), millstream.StaleEpochError, {"current_epoch": 7}),
     ("POST", {}, answer(403, producer_epoch="x"), millstream.ParseError, {}),
@@ -104,5 +125,5 @@ def test_an_unsent_request_says_so_after_a_journey_too() -> None:
 
 def test_every_error_has_one_root() -> None:
     kinds = [value for name, value in vars(millstream).items() if name.endswith("Error")]
-    assert len(kinds) == 21
+    assert len(kinds) == 22
     assert all(issubclass(kind, millstream.MillstreamError) for kind in kinds)

@@ -10,7 +10,8 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from millstream.server.access.tokens import Keyring, jwks_keys, pem_key
+from millstream.server.access.grants import Grant
+from millstream.server.access.tokens import Invalid, Keyring, jwks_keys, pem_key, secret_key
 from millstream.server.settings import SettingsError
 
 LONG = b"a secret that is long enough for HMAC"
@@ -64,8 +65,8 @@ def test_a_key_for_encryption_verifies_nothing(path: Path, purpose: dict[str, An
     """Identity providers list such keys beside the others, so the others are used."""
     other = b"another secret that is long enough"
     keyring = load(path, oct_key(LONG, **purpose), oct_key(other, use="sig", key_ops=["verify", "sign"]))
-    assert keyring.verify(sign(LONG)) is None
-    assert keyring.verify(sign(other)) is not None
+    assert isinstance(keyring.verify(sign(LONG)), Invalid)
+    assert isinstance(keyring.verify(sign(other)), Grant)
     with pytest.raises(SettingsError, match="cannot be used"):
         load(path, oct_key(LONG, **purpose))
 
@@ -96,6 +97,42 @@ def test_what_is_not_a_key_set_is_refused_in_one_line(path: Path, text: str) -> 
 def test_the_header_of_a_token_chooses_among_keys_by_its_kid(path: Path) -> None:
     other = b"another secret that is long enough"
     keyring = load(path, oct_key(LONG, kid="one"), oct_key(other, kid="two"))
-    assert keyring.verify(sign(other)) is not None
-    assert keyring.verify(sign(other, kid="two")) is not None
-    assert keyring.verify(sign(other, kid="one")) is None
+    assert isinstance(keyring.verify(sign(other)), Grant)
+    assert isinstance(keyring.verify(sign(other, kid="two")), Grant)
+    assert isinstance(keyring.verify(sign(other, kid="one")), Invalid)
+
+
+SIGNED = "a secret of more than 32 bytes, for SHA-256"
+
+
+def signed(claims: dict[str, Any], secret: str = SIGNED, algorithm: str = "HS256") -> str:
+    return jwt.encode(claims, secret, algorithm=algorithm)
+
+
+REASONS = {
+    "not a JSON Web Token": "abc",
+    "no key for its algorithm": jwt.encode({}, "", algorithm="none"),
+    "signature": signed({}, "another secret of more than 32 bytes, for it"),
+    "expired": signed({"exp": 1}),
+    "not valid yet": signed({"nbf": 2**40}),
+    "audience": signed({"aud": "somebody else"}),
+    "scope": signed({"scope": 5}),
+    "exp": signed({"exp": 2**70}),
+}
+
+
+@pytest.mark.parametrize(("reason", "token"), REASONS.items(), ids=REASONS)
+def test_a_token_is_refused_with_its_reason(reason: str, token: str) -> None:
+    refused = Keyring([secret_key(SIGNED)]).verify(token)
+    assert isinstance(refused, Invalid)
+    assert reason in refused.reason
+
+
+def test_the_reason_of_the_key_that_made_the_signature_counts() -> None:
+    """With two secrets, an expired token of either is expired, and not a forgery."""
+    other = "another secret of more than 32 bytes, for it"
+    keyring = Keyring([secret_key(SIGNED), secret_key(other)])
+    for secret in (SIGNED, other):
+        refused = keyring.verify(signed({"exp": 1}, secret))
+        assert isinstance(refused, Invalid)
+        assert "expired" in refused.reason

@@ -14,10 +14,10 @@ from typing import Any
 from millstream.client.aio.driving import run
 from millstream.client.core import errors, writing
 from millstream.client.core.endpoints import Endpoint
-from millstream.client.core.epochs import Opening
 from millstream.client.core.exchanges import Terms
-from millstream.client.core.producing import Batch, ProducerCore, body_of
-from millstream.client.core.resuming import find_session
+from millstream.client.core.producers.epochs import Opening
+from millstream.client.core.producers.producing import Batch, ProducerCore, body_of
+from millstream.client.core.producers.resuming import find_session
 from millstream.client.core.retry import Attempts
 from millstream.client.core.transport import AsyncTransport
 

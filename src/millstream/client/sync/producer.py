@@ -10,11 +10,11 @@ from typing import Any, Self
 
 from millstream.client.aio.pumping import Pump
 from millstream.client.core import bodies
-from millstream.client.core.epochs import Opening
 from millstream.client.core.errors import ProducerStoppedError
 from millstream.client.core.exchanges import Terms
 from millstream.client.core.models import CloseResult
-from millstream.client.core.producing import MAX_BATCH_BYTES, ProducerCore
+from millstream.client.core.producers.epochs import Opening
+from millstream.client.core.producers.producing import MAX_BATCH_BYTES, ProducerCore
 from millstream.client.core.retry import DEFAULT, Retry
 from millstream.client.sync.pumping import LoopThread, async_transport
 from millstream.client.sync.streams import DurableStream

@@ -18,9 +18,9 @@ from millstream import (
     StreamClosedError,
     TransportError,
 )
-from millstream.client.core.epochs import MAX_CLAIMS
 from millstream.client.core.models import AppendResult
-from millstream.client.core.producing import Batch, ProducerCore
+from millstream.client.core.producers.epochs import MAX_CLAIMS
+from millstream.client.core.producers.producing import Batch, ProducerCore
 from millstream.client.core.retry import Chance
 from millstream.protocol.producers import Accepted, Fenced, Gap, Repeated, Stamp, judge
 

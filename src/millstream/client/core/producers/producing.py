@@ -27,8 +27,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from millstream.client.core import bodies, errors
-from millstream.client.core.epochs import MAX_CLAIMS, Opening, Session, choose_opening, new_epoch
 from millstream.client.core.models import AppendResult, CloseResult, ProducerStamp
+from millstream.client.core.producers.epochs import MAX_CLAIMS, Opening, Session, choose_opening, new_epoch
 from millstream.client.core.retry import REAL, Chance
 from millstream.protocol.headers import MAX_SAFE_INTEGER
 

@@ -11,14 +11,17 @@ it is not open yet.
 
 import asyncio
 import contextlib
+import dataclasses
 import os
 from collections import deque
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable
 from typing import Any
 from urllib.parse import quote, unquote_to_bytes
 
 from millstream.protocol import problems
 from millstream.protocol.http import Header, Reply
+from millstream.server.access.auth import open_auth
+from millstream.server.http.asgi_access import AsgiScope, Authorize, Gate
 from millstream.server.http.asgi_bodies import ArrivingBody, Message, Receive
 from millstream.server.http.bodies import Bodies
 from millstream.server.live.feeds import EventFeed
@@ -26,18 +29,26 @@ from millstream.server.live.frames import Frame
 from millstream.server.request import Request
 from millstream.server.routes.dispatch import Routes
 from millstream.server.run import open_store, running_routes
-from millstream.server.settings import Settings, load
+from millstream.server.settings import Settings, fields, load
 from millstream.store.pending import Pending
 
-AsgiScope = MutableMapping[str, Any]
 Send = Callable[[Message], Awaitable[None]]
 
 
 class MillstreamApp:
-    """Durable streams as an ASGI application."""
+    """Durable streams as an ASGI application.
 
-    def __init__(self, settings: Settings | None = None) -> None:
-        self.settings = settings if settings is not None else load({}, os.environ)
+    Settings are given by name (`MillstreamApp(data="streams")`), or come from the `MILLSTREAM_*` variables.
+    Without tokens only clients on this machine are answered, unless `authorize(scope, path, action)` decides
+    or `insecure=True` is given (`asgi_access`).
+    """
+
+    def __init__(
+        self, settings: Settings | None = None, *, authorize: Authorize | None = None, **changes: Any
+    ) -> None:
+        self.settings = _settings(settings, changes)
+        self._authorize = authorize
+        self._gate = Gate(authorize, insecure=self.settings.insecure)
         self._resources = contextlib.AsyncExitStack()
         self._routes: Routes | None = None
         self._bodies = Bodies(self.settings.max_bodies_bytes)
@@ -56,7 +67,8 @@ class MillstreamApp:
         """Open the store if it is not open yet."""
         async with self._opening:
             if self._routes is None:
-                running = running_routes(self.settings, open_store(self.settings))
+                auth = open_auth(self.settings, by_application=self._authorize is not None)
+                running = running_routes(self.settings, open_store(self.settings), auth)
                 self._routes = await self._resources.enter_async_context(running)
         return self._routes
 
@@ -80,7 +92,7 @@ class MillstreamApp:
         headers = _headers(scope)
         common = routes.cors.common_headers(headers.get(b"origin"))
         request = _request(scope, headers)
-        refusal = _oversized(scope, headers, self.settings)
+        refusal = _oversized(scope, headers, self.settings) or await self._gate.refuse(routes, scope, request)
         arriving = ArrivingBody(receive, routes, request, self._bodies)
         try:
             body = refusal if refusal is not None else await arriving.read()
@@ -165,6 +177,16 @@ class _Outlet:
                 await self._something.wait()
         finally:
             self._feed.leave()
+
+
+def _settings(given: Settings | None, changes: dict[str, Any]) -> Settings:
+    unknown = changes.keys() - {name for name, *_ in fields()}
+    if unknown:
+        raise TypeError(f"MillstreamApp: there is no setting {', '.join(sorted(unknown))}.")
+    if given is None:
+        return load(changes, os.environ)
+    checked = load(changes, {})
+    return dataclasses.replace(given, **{name: getattr(checked, name) for name in changes})
 
 
 def _headers(scope: AsgiScope) -> dict[bytes, bytes]:

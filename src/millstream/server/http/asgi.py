@@ -14,7 +14,7 @@ import contextlib
 import dataclasses
 import os
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 from urllib.parse import quote, unquote_to_bytes
 
@@ -23,6 +23,7 @@ from millstream.protocol.http import Header, Reply
 from millstream.server.access.auth import open_auth
 from millstream.server.http.asgi_access import AsgiScope, Authorize, Gate
 from millstream.server.http.asgi_bodies import ArrivingBody, Message, Receive
+from millstream.server.http.asgi_stopping import StopWatch
 from millstream.server.http.bodies import Bodies
 from millstream.server.live.feeds import EventFeed
 from millstream.server.live.frames import Frame
@@ -70,7 +71,27 @@ class MillstreamApp:
                 auth = open_auth(self.settings, by_application=self._authorize is not None)
                 running = running_routes(self.settings, open_store(self.settings), auth)
                 self._routes = await self._resources.enter_async_context(running)
+                watch = StopWatch(self.begin_stop)
+                watch.start()
+                self._resources.callback(watch.stop)
         return self._routes
+
+    def begin_stop(self) -> None:
+        """End live reads, now and from now on: the server is about to stop.
+
+        Signals do this by themselves (`asgi_stopping`).
+        """
+        if self._routes is not None:
+            self._routes.live.drain()
+
+    @contextlib.asynccontextmanager
+    async def lifespan(self, _application: object = None) -> AsyncIterator[None]:
+        """Keep the store open; for `FastAPI(lifespan=streams.lifespan)`, or inside a lifespan of your own."""
+        await self.open()
+        try:
+            yield
+        finally:
+            await self.close()
 
     async def close(self) -> None:
         """End live reads and close the store."""

@@ -31,8 +31,9 @@ def decide_at_once(scope: Any, path: str, action: str) -> bool:
 
 
 def application(**options: Any) -> fastapi.FastAPI:
-    api = fastapi.FastAPI()
-    api.mount("/streams", MillstreamApp(store="memory", **options))
+    streams = MillstreamApp(store="memory", **options)
+    api = fastapi.FastAPI(lifespan=streams.lifespan)
+    api.mount("/streams", streams)
     return api
 
 

@@ -66,8 +66,8 @@ def test_without_tokens_only_this_machine_is_answered(loop: str) -> None:
 @pytest.mark.parametrize("name", ["X-Forwarded-For", "Forwarded", "X-Real-IP", "Via"])
 def test_a_client_behind_a_proxy_is_not_on_this_machine(name: str) -> None:
     """The proxy is; and who it speaks for could write anything into the header."""
-    client = TestClient(guarded.plain, client=("127.0.0.1", 9))
-    refused = client.put("/streams/a", headers={name: "127.0.0.1"})
+    with TestClient(guarded.plain, client=("127.0.0.1", 9)) as client:
+        refused = client.put("/streams/a", headers={name: "127.0.0.1"})
     assert (refused.status_code, refused.json()["code"]) == (403, "NOT_LOCAL")
 
 

@@ -1,11 +1,7 @@
 """Durable streams inside any ASGI server: `uvicorn millstream.asgi:app`.
 
-`app` takes its settings from the `MILLSTREAM_*` variables, and is made when it is first asked for. An
-application of your own makes a `MillstreamApp` instead.
+`app` takes its settings from the `MILLSTREAM_*` variables. An application of your own makes a `MillstreamApp`.
 """
-
-from functools import cache
-from typing import TYPE_CHECKING, Any
 
 try:
     from millstream.server.http.asgi import MillstreamApp
@@ -17,18 +13,6 @@ except ModuleNotFoundError as error:
         name=error.name,
     ) from None
 
-if TYPE_CHECKING:
-    app: MillstreamApp
-
 __all__ = ["MillstreamApp", "app"]
 
-
-@cache
-def _app() -> MillstreamApp:
-    return MillstreamApp()
-
-
-def __getattr__(name: str) -> Any:
-    if name == "app":
-        return _app()
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+app = MillstreamApp()

@@ -28,13 +28,3 @@ def test_a_missing_package_is_named_with_the_extra_that_brings_it(tmp_path: Path
     last = failed.stderr.strip().splitlines()[-1]
     assert last.startswith("ImportError: millstream.asgi needs ")
     assert "pip install 'millstream[server]'" in last
-
-
-def test_importing_it_opens_nothing() -> None:
-    """A program that has an application of its own must not fail for the settings of another one."""
-    environment = {**os.environ, "MILLSTREAM_PORT": "not a port"}
-    command = [sys.executable, "-c", "from millstream.asgi import MillstreamApp"]
-    assert subprocess.run(command, env=environment, check=False, timeout=60).returncode == 0
-    asked = [sys.executable, "-c", "from millstream.asgi import app"]
-    failed = subprocess.run(asked, env=environment, check=False, timeout=60, capture_output=True, text=True)
-    assert "MILLSTREAM_PORT" in failed.stderr

@@ -1,6 +1,7 @@
 """Durable streams inside any ASGI server: `uvicorn millstream.asgi:app`.
 
-`app` takes its settings from the `MILLSTREAM_*` variables. An application of your own makes a `MillstreamApp`.
+`app` takes its settings from the `MILLSTREAM_*` variables. An application of your own makes a
+`MillstreamApp`.
 """
 
 try:

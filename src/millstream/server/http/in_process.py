@@ -36,6 +36,10 @@ class InProcessClient:
     def __init__(self, routes: Callable[[], Awaitable[Routes]]) -> None:
         self._routes = routes
 
+    async def ready(self) -> None:
+        """Open the store if it is not open yet."""
+        await self._routes()
+
     async def send(self, request: ClientRequest, scope: CancelScope | None = None) -> Answer:
         """Let the routes answer a request, and return the complete response."""
         download = await self.open(request, scope)

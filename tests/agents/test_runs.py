@@ -13,6 +13,7 @@ from millstream.agents import Run, Runs
 from millstream.agents.endings import ag_ui, ag_ui_message
 from millstream.aio import ProducerStamp, StreamExistsError, StreamNotFoundError
 from millstream.asgi import MillstreamApp
+from millstream.protocol import problems
 
 TEXT = "text/plain"
 
@@ -331,5 +332,30 @@ def test_runs_of_another_name_are_left_alone(tmp_path: Path) -> None:
             assert not (await runs.streams.stream("/a").head()).stream_closed
         async with process(tmp_path, name="others") as runs:
             assert await runs.status("/a") == "interrupted"
+
+    asyncio.run(main())
+
+
+def test_an_overloaded_server_costs_a_run_nothing(tmp_path: Path) -> None:
+    """Appends that are refused for overload (H4) are repeated, and stored once."""
+
+    async def main() -> None:
+        async with process(tmp_path) as runs:
+            routes = await runs.streams.open()
+            refuse, refusals = routes.admission.refusal, [problems.OVERLOADED] * 2
+
+            def overloaded() -> Any:
+                return refusals.pop() if refusals else refuse()
+
+            async def answer(_run: Run) -> AsyncIterator[int]:
+                routes.admission.refusal = overloaded  # type: ignore[method-assign]
+                for number in range(20):
+                    yield number
+                    await asyncio.sleep(0)
+
+            await runs.start("/a", answer)
+            await runs.wait("/a")
+            assert refusals == []
+            assert await messages(runs) == list(range(20))
 
     asyncio.run(main())

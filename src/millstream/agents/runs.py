@@ -24,6 +24,7 @@ import asyncio
 import contextlib
 import inspect
 import logging
+import uuid
 from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Iterable
 from typing import Any
 
@@ -31,7 +32,7 @@ import msgspec
 
 from millstream.agents.endings import Ending, ai_sdk
 from millstream.agents.run_records import Record, Records, key_of
-from millstream.agents.run_writer import RunWriter
+from millstream.client.aio.producer import IdempotentProducer
 from millstream.client.aio.streams import DurableStream
 from millstream.client.core import bodies
 from millstream.client.core.errors import MillstreamError, StreamNotFoundError
@@ -195,22 +196,21 @@ class Runs:
         return await self.streams.create(record.path, content_type=record.content_type)
 
     async def _drive(self, run: Run, source: Source) -> None:
-        writer = RunWriter(run.stream)
+        # A producer of its own: appends are in order, and repeated safely when the server is overloaded.
+        producer = IdempotentProducer(run.stream, f"run-{uuid.uuid4()}", linger_ms=0, max_in_flight=1)
         outcome = "complete"
         try:
-            items = source(run) if callable(source) else source
-            found = await items if inspect.isawaitable(items) else items
-            if found is None:
-                outcome = "interrupted"
-            else:
-                async with contextlib.aclosing(_iterate(found)) as each:
-                    async for item in each:
-                        await writer.add(item)
-            await writer.settle()
-        except asyncio.CancelledError:
-            with contextlib.suppress(Exception):  # what was yielded is stored, whatever comes next
-                await writer.settle()
-            raise
+            try:
+                items = source(run) if callable(source) else source
+                found = await items if inspect.isawaitable(items) else items
+                if found is None:
+                    outcome = "interrupted"
+                else:
+                    async with contextlib.aclosing(_iterate(found)) as each:
+                        async for item in each:
+                            await producer.append(item)
+            finally:
+                await producer.detach()  # what was yielded is stored, whatever comes next
         except Exception:
             _log.exception("a run failed: %s", run.path)
             outcome = "failed"

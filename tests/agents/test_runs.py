@@ -11,6 +11,7 @@ import pytest
 
 from millstream.agents import Run, Runs
 from millstream.agents.endings import ag_ui, ag_ui_message
+from millstream.agents.run_records import Record
 from millstream.aio import ProducerStamp, StreamExistsError, StreamNotFoundError
 from millstream.asgi import MillstreamApp
 from millstream.protocol import problems
@@ -357,5 +358,69 @@ def test_an_overloaded_server_costs_a_run_nothing(tmp_path: Path) -> None:
             await runs.wait("/a")
             assert refusals == []
             assert await messages(runs) == list(range(20))
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("how", ["close", "delete"])
+def test_a_stream_that_somebody_else_ends_ends_its_run(
+    tmp_path: Path, how: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> None:
+        gone = asyncio.Event()
+        begun = asyncio.Event()
+
+        async def answer(_run: Run) -> AsyncIterator[str]:
+            yield "half"
+            begun.set()
+            await gone.wait()
+            yield "more"
+
+        async with process(tmp_path) as runs:
+            await runs.start("/a", answer)
+            await begun.wait()
+            await getattr(runs.streams.stream("/a"), how)()
+            gone.set()
+            await runs.wait("/a")
+            assert await runs.status("/a") == "failed"
+            assert await nothing_is_left(runs)
+
+    asyncio.run(main())
+    assert "a run failed: /a" in caplog.text
+
+
+def test_a_run_that_has_shown_nothing_is_started_again(tmp_path: Path) -> None:
+    """A process can end between the record of a run and the creation of its stream."""
+
+    async def main() -> None:
+        async with process(tmp_path) as runs:
+            await runs._records.begin(Record("/a", "", None, "text/plain", True))
+        async with process(tmp_path) as runs:
+            assert await runs.status("/a") is None
+            assert await runs.start("/a", ["hello"], content_type=TEXT)
+            await runs.wait("/a")
+            assert await text(runs) == "hello"
+
+    asyncio.run(main())
+
+
+def test_calls_that_come_together_do_it_once(tmp_path: Path) -> None:
+    async def rest(_run: Run) -> AsyncIterator[str]:
+        yield "rest"
+
+    async def main() -> None:
+        begun = asyncio.Event()
+        async with process(tmp_path) as runs:
+            await runs.start("/a", endless(begun, "half "), content_type=TEXT)
+            await begun.wait()
+            await asyncio.gather(*(runs.pause("/a") for _ in range(3)))
+            assert sorted(await asyncio.gather(*(runs.resume("/a", rest) for _ in range(3)))) == [0, 0, 1]
+            await runs.wait("/a")
+            assert await text(runs) == "half rest"
+            begun.clear()
+            await runs.start("/b", endless(begun, "half"))
+            await begun.wait()
+            await asyncio.gather(*(runs.stop("/b") for _ in range(3)))
+            assert await messages(runs, "/b") == ["half", {"type": "abort"}]
 
     asyncio.run(main())

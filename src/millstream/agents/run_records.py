@@ -7,6 +7,7 @@ A data folder belongs to one process. So whatever is active when the store is op
 that is gone. An active record is written before the run begins, and deleted after its end is stored.
 """
 
+import contextlib
 import hashlib
 from collections.abc import AsyncIterator
 from typing import Any
@@ -75,8 +76,9 @@ class Records:
         )
 
     async def forget(self, key: str) -> None:
-        """Delete the active record: the run is over."""
-        await self._streams.stream(self._active + key).delete()
+        """Delete the active record: the run is over. A second call changes nothing."""
+        with contextlib.suppress(StreamNotFoundError):
+            await self._streams.stream(self._active + key).delete()
 
     async def outcome(self, key: str) -> str | None:
         """Return how a run has ended, if that is stored."""

@@ -35,7 +35,12 @@ from millstream.agents.run_records import Record, Records, key_of
 from millstream.client.aio.producer import IdempotentProducer
 from millstream.client.aio.streams import DurableStream
 from millstream.client.core import bodies
-from millstream.client.core.errors import MillstreamError, StreamNotFoundError
+from millstream.client.core.errors import (
+    MillstreamError,
+    StreamClosedError,
+    StreamGoneError,
+    StreamNotFoundError,
+)
 from millstream.client.core.models import ProducerStamp
 from millstream.server.http.asgi import MillstreamApp
 
@@ -154,17 +159,18 @@ class Runs:
 
     async def resume(self, path: str, source: Source | None = None, *, id: str = "") -> bool:
         """Run a paused run on, with `source` or the `resume` of these runs; tell whether it was paused."""
-        run = self._active.get(key_of(path, id))
         chosen = source if source is not None else self._resume
-        if run is None or run._task is not None:
-            await _discard(source)
-            return False
-        if chosen is None:
-            raise ValueError("there is no way to run it on: pass a source, or resume= to Runs.")
-        record = msgspec.structs.replace(run._record, paused=False)
-        await self._records.update(record)
-        await self._begin(record, chosen)
-        return True
+        async with self._starting:
+            run = self._active.get(key_of(path, id))
+            if run is None or run._task is not None:
+                await _discard(source)
+                return False
+            if chosen is None:
+                raise ValueError("there is no way to run it on: pass a source, or resume= to Runs.")
+            record = msgspec.structs.replace(run._record, paused=False)
+            await self._records.update(record)
+            await self._begin(record, chosen)
+            return True
 
     async def status(self, path: str, *, id: str = "") -> str | None:
         """Return running, paused, complete, failed, stopped or interrupted; None if there is no such run."""
@@ -187,13 +193,9 @@ class Runs:
     # -- The life of a run -------------------------------------------------------------------------
 
     async def _begin(self, record: Record, source: Source) -> None:
-        stream = await self._exists(record)
+        stream = await self.streams.create(record.path, content_type=record.content_type)
         run = self._active[record.key] = Run(record, stream)
         run._task = asyncio.create_task(self._drive(run, source), name=f"run of {record.path}")
-
-    async def _exists(self, record: Record) -> DurableStream:
-        """Create the stream of a run, unless it exists."""
-        return await self.streams.create(record.path, content_type=record.content_type)
 
     async def _drive(self, run: Run, source: Source) -> None:
         # A producer of its own: appends are in order, and repeated safely when the server is overloaded.
@@ -215,21 +217,25 @@ class Runs:
             _log.exception("a run failed: %s", run.path)
             outcome = "failed"
         run._is_ending = True
-        await self._end(run, outcome)
+        try:
+            await self._end(run, outcome)
+        except Exception:  # for example, the disk is full
+            _log.exception("the end of a run could not be stored; the next start does it: %s", run.path)
+            self._active.pop(run._record.key, None)
 
     async def _end(self, run: Run, outcome: str) -> None:
         """Store the end of a run. Every step can be repeated: a process may end between any two."""
         record, key = run._record, run._record.key
-        await self._exists(record)
         is_complete = outcome == "complete"
         if not is_complete or not record.closes:
             await self._records.end(key, outcome)
         is_json = bodies.is_json(record.content_type)
         message = self._ending(outcome) if self._ending is not None and is_json and not is_complete else None
-        if message is not None:
-            await run.stream.append(message, producer=ProducerStamp(f"end-of-run-{key}", epoch=0, seq=0))
-        if record.closes:
-            await run.stream.close()
+        with contextlib.suppress(StreamClosedError, StreamNotFoundError, StreamGoneError):  # by somebody else
+            if message is not None:
+                await run.stream.append(message, producer=ProducerStamp(f"end-of-run-{key}", epoch=0, seq=0))
+            if record.closes:
+                await run.stream.close()
         await self._records.forget(key)
         self._active.pop(key, None)
 
@@ -250,7 +256,8 @@ class Runs:
         async for record in self._records.active():
             stream = self.streams.stream(record.path, content_type=record.content_type)
             run = Run(record, stream)
-            if await self._is_closed(stream):
+            closed = await self._is_closed(stream)
+            if closed or (closed is None and self._resume is None):  # it is over, or has shown nothing
                 await self._records.forget(record.key)
             elif (outcome := await self._records.outcome(record.key)) is not None:
                 await self._end(run, outcome)
@@ -261,10 +268,11 @@ class Runs:
             else:
                 await self._end(run, "interrupted")
 
-    async def _is_closed(self, stream: DurableStream) -> bool:
-        with contextlib.suppress(StreamNotFoundError):
+    async def _is_closed(self, stream: DurableStream) -> bool | None:
+        """Tell whether a stream is closed; None if it does not exist."""
+        with contextlib.suppress(StreamNotFoundError, StreamGoneError):
             return (await stream.head()).stream_closed
-        return False
+        return None
 
     async def _interrupt(self) -> None:
         """End generators with the process; runs that can be run on are left to the next one."""

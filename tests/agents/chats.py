@@ -29,6 +29,8 @@ async def ai_sdk_answer(run: Run) -> AsyncIterator[dict[str, Any]]:
     if not stored:
         yield {"type": "start", "messageId": "m1"}
         yield {"type": "text-start", "id": "t1"}
+    if words:
+        await gate(run.path).wait()
     for word in WORDS[words:]:
         yield {"type": "text-delta", "id": "t1", "delta": word}
         if word == WORDS[0]:

@@ -85,7 +85,10 @@ def test_a_cached_answer_is_complete_at_once_and_twice(url: str) -> None:
 
 def test_the_application_with_resumable_tokens_is_short() -> None:
     """What it does is tested in a browser."""
-    assert len((EXAMPLES / "token_stream.py").read_text().splitlines()) <= 40
+    source = (EXAMPLES / "token_stream.py").read_text()
+    assert len(source.splitlines()) <= 40
+    guide = EXAMPLES.parent / "docs" / "guides" / "resumable-tokens.md"
+    assert f"```python\n{source}```" in guide.read_text()
 
 
 def test_the_page_needs_nothing_but_itself() -> None:

@@ -199,7 +199,9 @@ class Runs:
 
     async def _drive(self, run: Run, source: Source) -> None:
         # A producer of its own: appends are in order, and repeated safely when the server is overloaded.
-        producer = IdempotentProducer(run.stream, f"run-{uuid.uuid4()}", linger_ms=0, max_in_flight=1)
+        producer = IdempotentProducer(
+            run.stream, f"run-{uuid.uuid4()}", epoch=0, linger_ms=0, max_in_flight=1
+        )
         outcome = "complete"
         try:
             try:

@@ -1,9 +1,18 @@
 """Durable streams inside any ASGI server: `uvicorn millstream.asgi:app`.
 
-Settings come from the `MILLSTREAM_*` variables.
+`app` takes its settings from the `MILLSTREAM_*` variables. An application of your own makes a
+`MillstreamApp`.
 """
 
-from millstream.server.http.asgi import MillstreamApp
+try:
+    from millstream.server.http.asgi import MillstreamApp
+except ModuleNotFoundError as error:
+    if (error.name or "").partition(".")[0] == "millstream":
+        raise
+    raise ImportError(
+        f"millstream.asgi needs {error.name}, which is not installed: pip install 'millstream[server]'",
+        name=error.name,
+    ) from None
 
 __all__ = ["MillstreamApp", "app"]
 

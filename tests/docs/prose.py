@@ -41,6 +41,12 @@ PROSE = [
         "docs/guides/javascript.md", "javascript", "import ", "tests/public/clients/test_restarts.py runs it"
     ),
     Prose("docs/guides/javascript.md", "javascript", "", "tests/browser/test_javascript_guide.py runs it"),
+    Prose("docs/guides/resumable-tokens.md", "console", "$ pip ", "installs"),
+    Prose("docs/guides/resumable-tokens.md", "console", "$ uvicorn ", "tests/browser runs it"),
+    Prose(
+        "docs/guides/resumable-tokens.md", "javascript", "const seen", "tests/browser runs the example's page"
+    ),
+    Prose("docs/guides/resumable-tokens.md", "javascript", "import ", "tests/public runs the packages"),
     Prose("docs/security.md", "http", "RateLimit: ", "headers of an answer; tests/wire looks at them"),
     Prose(
         "docs/conformance.md",

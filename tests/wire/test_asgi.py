@@ -273,7 +273,9 @@ def test_space_around_a_header_is_not_part_of_it() -> None:
         text = (b"content-type", b"text/plain ")
         stamp = [(b"producer-id", b" p"), (b"producer-epoch", b"1 "), (b"producer-seq", b"\t0")]
         for method, fields in (("PUT", [text]), ("POST", [text, *stamp])):
-            await app({"type": "http", "method": method, "path": "/s", "headers": fields}, receive, send)
+            client = ("127.0.0.1", 9)
+            scope = {"type": "http", "method": method, "path": "/s", "headers": fields, "client": client}
+            await app(scope, receive, send)
         await app.close()
         [created, appended] = [message for message in sent if message["type"] == "http.response.start"]
         assert (created["status"], appended["status"]) == (201, 200)

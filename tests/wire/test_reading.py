@@ -100,6 +100,13 @@ def test_each_coding_has_a_tag_of_its_own(client: httpx.Client, path: str) -> No
     assert len(tags) == 5
 
 
+def test_an_append_after_conditional_reads_is_accepted(client: httpx.Client, path: str) -> None:
+    for tag in ('"one"', '"another"'):
+        assert client.get(path, headers={"If-None-Match": tag}).status_code == 200
+    assert client.post(path, content=b"x", headers=TEXT).status_code == 204
+    assert client.get(path).content.endswith(b"x")
+
+
 def test_closing_is_never_hidden_behind_a_304(client: httpx.Client, path: str) -> None:
     """G3."""
     tag = client.get(path).headers["ETag"]

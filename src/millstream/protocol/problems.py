@@ -186,6 +186,13 @@ ORIGIN_NOT_ALLOWED: Final = problem(
     "A web page of another origin may not write to a server without tokens, unless its setting cors_origin "
     "names that origin.",
 )
+NOT_LOCAL: Final = problem(
+    403,
+    "NOT_LOCAL",
+    "Without tokens, these streams are for clients on the server's own machine. To serve others, the "
+    "application sets auth_secret, auth_key or auth_jwks, passes authorize= to MillstreamApp, or passes "
+    "insecure=True if everybody may do everything.",
+)
 
 
 _SHOWN_SCOPES = 5
@@ -196,6 +203,11 @@ def forbidden(action: str, scopes: Sequence[str]) -> Reply:
     shown = ", ".join(scopes[:_SHOWN_SCOPES]) + (", ..." if len(scopes) > _SHOWN_SCOPES else "")
     detail = f"The token does not allow to {action} this stream. Its scopes: {shown or 'none'}."
     return problem(403, "FORBIDDEN", detail, _challenge("insufficient_scope", detail))
+
+
+def not_authorized(action: str) -> Reply:
+    """Refuse what the application around an ASGI app does not allow."""
+    return problem(403, "FORBIDDEN", f"The application does not allow you to {action} this.")
 
 
 LISTING_FORBIDDEN: Final = problem(403, "FORBIDDEN", "The token does not allow to read any stream.")

@@ -37,6 +37,8 @@ class Request(msgspec.Struct, gc=False):
     """Whether the response may be chunked: HTTP/1.0 does not know that."""
     grant: Grant = EVERYTHING
     """What the client may do; set by `access.auth`."""
+    is_identified: bool = False
+    """Whether the grant is set already: the application around this server knows the client."""
     token: bytes = b""
     """The token that proved the grant, once it is verified."""
     rates: Rates | None = None
@@ -47,4 +49,4 @@ class Request(msgspec.Struct, gc=False):
     @property
     def cache_control(self) -> bytes:
         """How caches may treat the answer: it may be meant for this client only."""
-        return caching.for_client(bool(self.token), b"authorization" in self.headers)
+        return caching.for_client(self.is_identified or bool(self.token), b"authorization" in self.headers)

@@ -13,7 +13,7 @@ import uvloop
 
 from millstream.protocol.producers import Limits
 from millstream.protocol.retention import Retention
-from millstream.server.access.auth import check_exposure, open_auth
+from millstream.server.access.auth import Auth, check_exposure, open_auth
 from millstream.server.allocator import keep_freed_memory
 from millstream.server.http.connection import Connection
 from millstream.server.http.server import NativeServer
@@ -68,10 +68,9 @@ def clock_ms() -> int:
 
 
 @contextlib.asynccontextmanager
-async def running_routes(settings: Settings, store: Store) -> AsyncIterator[Routes]:
+async def running_routes(settings: Settings, store: Store, auth: Auth | None = None) -> AsyncIterator[Routes]:
     """Open a store and run its periodic work: expiry, the end of old event streams, keep-alives."""
-    auth = open_auth(settings)
-    check_exposure(settings, auth)
+    auth = auth if auth is not None else open_auth(settings)
     with _observers(settings) as observers:
         await store.open()
         if observers:
@@ -143,7 +142,9 @@ async def _serve(settings: Settings, announce: Callable[[str], None], load: Call
         stopping.begin()
 
     store.on_failure = fail
-    async with running_routes(settings, store) as routes:
+    auth = open_auth(settings)
+    check_exposure(settings, auth)
+    async with running_routes(settings, store, auth) as routes:
         tls = load_tls(settings)
         scheme = "https" if tls is not None else "http"
         native = NativeServer(routes, scheme=scheme.encode())

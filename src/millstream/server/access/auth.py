@@ -36,17 +36,25 @@ _log = logging.getLogger("millstream")
 class Auth:
     """Verifies tokens, and decides what each request may do."""
 
-    def __init__(self, keyring: Keyring, readers: Readers | None = None) -> None:
+    def __init__(
+        self, keyring: Keyring, readers: Readers | None = None, *, by_application: bool = False
+    ) -> None:
         self._readers = readers if readers is not None and readers.are_enabled else None
-        self.is_open = not keyring and self._readers is None
+        self.by_application = by_application
+        """Whether the application around this server decides first (`http.asgi_access`)."""
+        self.is_open = not keyring and self._readers is None and not by_application
         """Whether requests need no token."""
         self.reads_are_open = self.is_open or (self._readers is not None and self._readers.admit_everybody)
         """Whether reads need no credentials."""
         self._keyring = keyring
+        self.has_keys = bool(keyring)
+        """Whether tokens are accepted."""
         self._verified: OrderedDict[bytes, Grant] = OrderedDict()
 
     def authorize(self, request: Request, action: Action, name: str, now_s: float) -> Reply | None:
         """Refuse what a request may not do; AnyCable's rules apply to reads without a Bearer token."""
+        if request.is_identified:
+            return refuse(request.grant, action, name)
         by_bearer = self._keyring and _bearer(request)
         if action is Action.READ and self._readers is not None and not by_bearer:
             return self._readers.identify(request, name, now_s)
@@ -54,7 +62,7 @@ class Auth:
 
     def identify(self, request: Request, now_s: float) -> Reply | None:
         """Set the request's grant from its token, or refuse the request."""
-        if self.is_open:
+        if self.is_open or request.is_identified:
             return None
         token = _bearer(request)
         if not token:
@@ -107,7 +115,7 @@ def _with_cache_control(reply: Reply, value: bytes) -> Reply:
     return Reply(reply.status, [*others, (b"cache-control", value)], reply.body)
 
 
-def open_auth(settings: Settings) -> Auth:
+def open_auth(settings: Settings, *, by_application: bool = False) -> Auth:
     """Load the keys that the settings name."""
     keys: list[Key] = []
     if settings.auth_secret:
@@ -120,7 +128,7 @@ def open_auth(settings: Settings) -> Auth:
         keys += jwks_keys(Path(settings.auth_jwks))
     if 0 < len(settings.anycable_secret.encode()) < _SHORT_SECRET_BYTES:
         _log.warning("anycable_secret is shorter than %d bytes: it can be guessed.", _SHORT_SECRET_BYTES)
-    return Auth(Keyring(keys), Readers(settings))
+    return Auth(Keyring(keys), Readers(settings), by_application=by_application)
 
 
 def check_exposure(settings: Settings, auth: Auth) -> None:

@@ -43,8 +43,8 @@ class Hosts:
 class Origins:
     """Decides which requests of web pages a server without tokens answers."""
 
-    def __init__(self, settings: Settings, *, is_open: bool) -> None:
-        self._is_open = is_open
+    def __init__(self, settings: Settings, *, is_open: bool, by_application: bool = False) -> None:
+        self._checks_origin = is_open or by_application  # an application may decide by a cookie
         self.checks_host = is_open and (not settings.insecure or bool(settings.allowed_hosts))
         """Whether `Host` matters at all."""
         self._hosts = Hosts(settings.allowed_hosts)
@@ -69,7 +69,7 @@ class Origins:
         headers = request.headers
         if b"origin" not in headers and b"sec-fetch-site" not in headers:
             return None
-        return problems.ORIGIN_NOT_ALLOWED if self._is_open and self._is_foreign(headers) else None
+        return problems.ORIGIN_NOT_ALLOWED if self._checks_origin and self._is_foreign(headers) else None
 
     def _is_foreign(self, headers: dict[bytes, bytes]) -> bool:
         origin = headers.get(b"origin")

@@ -11,65 +11,177 @@ it is not open yet.
 
 import asyncio
 import contextlib
+import dataclasses
 import os
-from collections import deque
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 from urllib.parse import quote, unquote_to_bytes
 
+from millstream.client.aio.streams import DurableStream
+from millstream.client.core.errors import MillstreamError
 from millstream.protocol import problems
 from millstream.protocol.http import Header, Reply
+from millstream.server.access.auth import open_auth
+from millstream.server.http.asgi_access import AsgiScope, Authorize, Gate
 from millstream.server.http.asgi_bodies import ArrivingBody, Message, Receive
+from millstream.server.http.asgi_stopping import StopWatch
 from millstream.server.http.bodies import Bodies
+from millstream.server.http.frame_queue import FrameQueue
+from millstream.server.http.in_process import ORIGIN, InProcessClient
 from millstream.server.live.feeds import EventFeed
-from millstream.server.live.frames import Frame
 from millstream.server.request import Request
 from millstream.server.routes.dispatch import Routes
 from millstream.server.run import open_store, running_routes
-from millstream.server.settings import Settings, load
+from millstream.server.settings import Settings, SettingsError, fields, load
+from millstream.store.base import StoreError
 from millstream.store.pending import Pending
 
-AsgiScope = MutableMapping[str, Any]
 Send = Callable[[Message], Awaitable[None]]
 
 
 class MillstreamApp:
-    """Durable streams as an ASGI application."""
+    """Durable streams as an ASGI application.
 
-    def __init__(self, settings: Settings | None = None) -> None:
-        self.settings = settings if settings is not None else load({}, os.environ)
+    Settings are given by name (`MillstreamApp(data="streams")`), or come from the `MILLSTREAM_*` variables.
+    Without tokens only clients on this machine are answered, unless `authorize(scope, path, action)` decides
+    or `insecure=True` is given (`asgi_access`).
+    """
+
+    def __init__(
+        self, settings: Settings | None = None, *, authorize: Authorize | None = None, **changes: Any
+    ) -> None:
+        self.settings = _settings(settings, changes)
+        self._authorize = authorize
+        self._gate = Gate(authorize, insecure=self.settings.insecure)
         self._resources = contextlib.AsyncExitStack()
         self._routes: Routes | None = None
         self._bodies = Bodies(self.settings.max_bodies_bytes)
         self._opening = asyncio.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._is_closed = False
+        self.client = InProcessClient(self._entered)
+        """A transport for the functions of `millstream.aio` that take a `client`."""
+        self.on_open: list[Callable[[], Awaitable[None]]] = []
+        """Awaited in this order when the store is open; streams can be used in them."""
+        self.on_close: list[Callable[[], Awaitable[None]]] = []
+        """Awaited in reverse order before the store is closed."""
 
     async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
         """Serve one connection of the ASGI server: a request, or its lifespan."""
         if scope["type"] == "lifespan":
             await self._lifespan(receive, send)
         elif scope["type"] == "http":
-            await self._http(await self.open(), scope, receive, send)
+            if self._is_closed:
+                await _send_reply(send, problems.not_ready("closed"), [])
+            else:
+                await self._http(await self.open(), scope, receive, send)
         else:
             await send({"type": "websocket.close", "code": 1000})
+
+    # -- Its life ----------------------------------------------------------------------------------
 
     async def open(self) -> Routes:
         """Open the store if it is not open yet."""
         async with self._opening:
-            if self._routes is None:
-                running = running_routes(self.settings, open_store(self.settings))
-                self._routes = await self._resources.enter_async_context(running)
-        return self._routes
+            if self._routes is not None:
+                self._check_loop()
+                return self._routes
+            self._loop = asyncio.get_running_loop()
+            auth = open_auth(self.settings, by_application=self._authorize is not None)
+            running = running_routes(self.settings, open_store(self.settings), auth)
+            self._routes = await self._resources.enter_async_context(running)
+            watch = StopWatch(self.begin_stop)
+            watch.start()
+            self._resources.callback(watch.stop)
+            self._is_closed = False
+            try:
+                for begin in self.on_open:
+                    await begin()
+            except BaseException:
+                await self._end()
+                raise
+            return self._routes
+
+    async def _entered(self) -> Routes:
+        """Return the routes for a request, which opens the store unless that was closed."""
+        if self._routes is not None and asyncio.get_running_loop() is self._loop:
+            return self._routes
+        if self._is_closed:
+            raise MillstreamError("The streams of this application are closed", code="CLOSED")
+        return await self.open()
+
+    def _check_loop(self) -> None:
+        if asyncio.get_running_loop() is not self._loop:
+            raise RuntimeError(
+                "These streams were opened on another event loop, and are used on that one only. From a "
+                "thread, use asyncio.run_coroutine_threadsafe or HTTP. In tests, write "
+                "`with TestClient(app) as client`: without `with`, each request has a loop of its own."
+            )
+
+    def begin_stop(self) -> None:
+        """End live reads, now and from now on: the server is about to stop.
+
+        Signals do this by themselves (`asgi_stopping`).
+        """
+        if self._routes is not None:
+            self._routes.live.drain()
+
+    @contextlib.asynccontextmanager
+    async def lifespan(self, _application: object = None) -> AsyncIterator[None]:
+        """Keep the store open; for `FastAPI(lifespan=streams.lifespan)`, or inside a lifespan of your own."""
+        await self.open()
+        try:
+            yield
+        finally:
+            await self.close()
 
     async def close(self) -> None:
-        """End live reads and close the store."""
-        self._routes = None
+        """End live reads and close the store. `open` opens it again."""
+        async with self._opening:
+            if self._routes is None:
+                return
+            self._check_loop()
+            self.begin_stop()
+            try:
+                for end in reversed(self.on_close):
+                    await end()
+            finally:
+                await self._end()
+
+    async def _end(self) -> None:
+        self._routes, self._is_closed = None, True
         await self._resources.aclose()
+
+    # -- Its own streams ---------------------------------------------------------------------------
+
+    def url(self, path: str) -> str:
+        """Return the URL of a stream for `client`: `aio.stream(app.url("/a"), client=app.client)`."""
+        if not path.startswith("/"):
+            raise ValueError(f"a stream's path begins with a slash, not {path!r}")
+        return ORIGIN + quote(self.settings.path + path)
+
+    def stream(self, path: str, **options: Any) -> DurableStream:
+        """Return a handle on a stream of this application, which uses no network.
+
+        It is a `millstream.aio.DurableStream`, and takes the same options.
+        """
+        return DurableStream(self.url(path), client=self.client, **options)
+
+    async def create(self, path: str, **options: Any) -> DurableStream:
+        """Create a stream of this application; with the options of `millstream.aio.DurableStream.create`."""
+        return await DurableStream.create(self.url(path), client=self.client, **options)
+
+    # -- Requests ----------------------------------------------------------------------------------
 
     async def _lifespan(self, receive: Receive, send: Send) -> None:
         while True:
             message = await receive()
             if message["type"] == "lifespan.startup":
-                await self.open()
+                try:
+                    await self.open()
+                except (SettingsError, StoreError) as error:  # uvicorn goes on after an exception
+                    await send({"type": "lifespan.startup.failed", "message": str(error)})
+                    return
                 await send({"type": "lifespan.startup.complete"})
             else:
                 await self.close()
@@ -80,7 +192,7 @@ class MillstreamApp:
         headers = _headers(scope)
         common = routes.cors.common_headers(headers.get(b"origin"))
         request = _request(scope, headers)
-        refusal = _oversized(scope, headers, self.settings)
+        refusal = _oversized(scope, headers, self.settings) or await self._gate.refuse(routes, scope, request)
         arriving = ArrivingBody(receive, routes, request, self._bodies)
         try:
             body = refusal if refusal is not None else await arriving.read()
@@ -113,58 +225,37 @@ class MillstreamApp:
                     timing.end(request, found.status)
                 await _send_reply(send, found, common, has_body=request.method != b"HEAD")
             else:
-                await _Outlet(found, send, gone).run(common)
+                await _send_feed(send, found, common, gone)
         finally:
             gone.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await gone
 
 
-class _Outlet:
-    """Carries a feed's frames to an ASGI `send`, which has to be awaited."""
+async def _send_feed(send: Send, feed: EventFeed, common: list[Header], gone: "asyncio.Task[None]") -> None:
+    """Send events until the feed ends or the client is gone."""
+    head = feed.head
+    await send({"type": "http.response.start", "status": head.status, "headers": [*common, *head.headers]})
+    queue = FrameQueue(feed)
+    try:
+        queue.start()
+        gone.add_done_callback(lambda _: queue.leave())
+        while events := await queue.next():
+            await send({"type": "http.response.body", "body": events, "more_body": True})
+        if not gone.done():
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+    finally:
+        queue.leave()
 
-    def __init__(self, feed: EventFeed, send: Send, gone: "asyncio.Task[None]") -> None:
-        self._feed = feed
-        self._send = send
-        self._gone = gone
-        self._frames: deque[Frame] = deque()
-        self._something = asyncio.Event()
-        self._finished = False
-        self.writable = True
 
-    def write(self, frame: Frame) -> None:
-        """Take a frame; no more until it is sent."""
-        self._frames.append(frame)
-        self.writable = False
-        self._something.set()
-
-    def finish(self) -> None:
-        """End the feed: no more frames come."""
-        self._finished = True
-        self._something.set()
-
-    async def run(self, common: list[Header]) -> None:
-        """Send until the feed ends or the client is gone."""
-        self._gone.add_done_callback(lambda _: self._something.set())
-        head = self._feed.head
-        await self._send(
-            {"type": "http.response.start", "status": head.status, "headers": [*common, *head.headers]}
-        )
-        try:
-            self._feed.start(self)
-            while not self._gone.done():
-                while self._frames:
-                    frame = self._frames.popleft()
-                    await self._send({"type": "http.response.body", "body": frame.events, "more_body": True})
-                if self._finished:
-                    await self._send({"type": "http.response.body", "body": b"", "more_body": False})
-                    return
-                self.writable = True
-                self._something.clear()
-                self._feed.pump()
-                await self._something.wait()
-        finally:
-            self._feed.leave()
+def _settings(given: Settings | None, changes: dict[str, Any]) -> Settings:
+    unknown = changes.keys() - {name for name, *_ in fields()}
+    if unknown:
+        raise TypeError(f"MillstreamApp: there is no setting {', '.join(sorted(unknown))}.")
+    if given is None:
+        return load(changes, os.environ)
+    checked = load(changes, {})
+    return dataclasses.replace(given, **{name: getattr(checked, name) for name in changes})
 
 
 def _headers(scope: AsgiScope) -> dict[bytes, bytes]:

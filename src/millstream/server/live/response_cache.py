@@ -26,9 +26,11 @@ class ResponseCache:
             self._by_url.clear()
             self.urls.clear()
         urls = self.urls.setdefault(name, [])
-        if len(urls) < _KEPT_PER_STREAM:
+        if url not in self._by_url:  # it is, when a condition made the request ask the store once more
+            if len(urls) >= _KEPT_PER_STREAM:
+                return
             urls.append(url)
-            self._by_url[url] = reply
+        self._by_url[url] = reply
 
     def forget(self, name: str) -> None:
         """Drop the responses of a stream: it has changed."""

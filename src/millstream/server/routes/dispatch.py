@@ -5,10 +5,11 @@ any, then the route of its method. Streams are answered by `reads` and `writes`,
 `control`.
 """
 
+import contextlib
 from collections.abc import Callable
 from functools import lru_cache
 
-from millstream.protocol import problems
+from millstream.protocol import headers, problems
 from millstream.protocol.errors import RequestError
 from millstream.protocol.http import Reply
 from millstream.protocol.names import STREAM_ROOTS, below_mount, control_path, is_reserved, parse_name
@@ -43,13 +44,14 @@ _ACTIONS = {
     b"POST": Action.WRITE,
     b"DELETE": Action.WRITE,
 }
-_COUNTED_CONTROLS = (
-    "streams",
-    "access",
-    "metrics",
-    "server",
-    "history",
-)  # what costs something; whether the server lives, all may ask
+_CONTROL_ACTIONS = {
+    "streams": Action.READ,
+    "access": Action.READ,
+    "metrics": Action.ADMIN,
+    "server": Action.ADMIN,
+    "history": Action.ADMIN,
+}
+_COUNTED_CONTROLS = tuple(_CONTROL_ACTIONS)  # what costs something; whether the server lives, all may ask
 _KEPT_PLACES = 8192
 
 Route = Callable[[str, Request], Answer]
@@ -95,7 +97,7 @@ class Routes:
         self.settings = self.live.settings = self._reads.settings = settings
         self.auth = auth
         self.cors = cors.Cors(settings.cors_origin)
-        self._origins = Origins(settings, is_open=auth.is_open)
+        self._origins = Origins(settings, is_open=auth.is_open, by_application=auth.by_application)
         self._checks_host, self._accepted_hosts = self._origins.checks_host, self._origins.accepted_hosts
         self.controls = Control(
             self.store, self.live, auth, self._listing, self.metrics, self.overview, self._clock_ms
@@ -128,6 +130,23 @@ class Routes:
             return problems.malformed(error)
         except Exception as error:
             return failed(error)
+
+    def permissions(self, request: Request) -> list[tuple[Action, str]]:
+        """List what a request needs: actions on streams, or on paths of the server's own."""
+        try:
+            name, elsewhere = self.place(request.path, request.mount)
+        except RequestError:
+            return []  # it is refused for its path
+        if elsewhere is not None and elsewhere != self._anycable:
+            return [
+                (_CONTROL_ACTIONS[path], name) for path in _control_paths(name) if path in _CONTROL_ACTIONS
+            ]
+        needed = [(_ACTIONS[request.method], name)] if request.method in _ACTIONS else []
+        source = request.headers.get(headers.STREAM_FORKED_FROM) if request.method == b"PUT" else None
+        if source is not None:
+            with contextlib.suppress(RequestError):  # the route refuses it with its reason
+                needed.append((Action.READ, below_mount(parse_name(source), request.mount + self._path)))
+        return needed
 
     def refused(self, client: bytes, reply: Reply) -> None:
         """Take note of an answer to what never became a whole request."""
@@ -171,7 +190,7 @@ class Routes:
         if refusal is not None:
             return refusal
         answer = route(name, request)
-        if request.token:
+        if request.token or request.is_identified:
             answer = when(answer, keep_private)
         return when(answer, request.rates.written_on) if request.rates else answer
 
@@ -210,7 +229,7 @@ class Routes:
     # -- Control APIs ----------------------------------------------------------------------------
 
     def _control(self, name: str, request: Request) -> Answer:
-        paths = [path for root in STREAM_ROOTS if (path := control_path(name, root)) is not None]
+        paths = _control_paths(name)
         route = self.controls.find(paths[0]) if paths else None
         if route is None:
             return problems.nothing_at(name)
@@ -222,3 +241,7 @@ class Routes:
             rates = self._limits.by_address(request.client)
             return when(rates.refusal or route(request), rates.written_on)
         return route(request)
+
+
+def _control_paths(name: str) -> list[str]:
+    return [path for root in STREAM_ROOTS if (path := control_path(name, root)) is not None]

@@ -32,14 +32,16 @@ class Steps:
     async def find(self, stream: DurableStream) -> None:
         """Find the steps between the last one that is known and the tail."""
         tail = (await stream.head()).offset
-        if tail is None or tail < self.begins[-1]:
-            self.begins = [BEGINNING]  # it was deleted and created again
+        begins = list(self.begins)  # another thread may look, too
+        if tail is None or tail < begins[-1]:
+            begins = [BEGINNING]  # it was deleted and created again
         while tail is not None:
-            step = with_params(stream, offset=self.begins[-1], limit=str(self.step_bytes))
+            step = with_params(stream, offset=begins[-1], limit=str(self.step_bytes))
             following = (await step.head()).offset
-            if following is None or not self.begins[-1] < following < tail:
-                return
-            self.begins.append(following)
+            if following is None or not begins[-1] < following < tail:
+                break
+            begins.append(following)
+        self.begins = begins
 
 
 async def backwards(stream: DurableStream, steps: Steps) -> AsyncGenerator[tuple[list[Message], str], None]:
@@ -56,7 +58,7 @@ async def backwards(stream: DurableStream, steps: Steps) -> AsyncGenerator[tuple
     except StreamNotFoundError:
         return
     until: str | None = None
-    for begin in reversed(list(steps.begins)):
+    for begin in reversed(steps.begins):
         bounded = stream if until is None else with_params(stream, until=until)
         yield await read_from(bounded, begin)
         until = begin

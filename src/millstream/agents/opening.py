@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from millstream.client.aio.streams import DurableStream
 from millstream.client.core.models import HeadersLike
+from millstream.client.core.retry import Retry
 
 JSON: Final = "application/json"
 
@@ -70,14 +71,33 @@ def with_params(stream: DurableStream, **params: str) -> DurableStream:
     """Return a handle on the same stream whose requests have further query parameters."""
     given: Any = stream._params
     if callable(given):
-        raise TypeError("the handle's params are a function; pass headers or a URL with a query instead")
+        raise TypeError("the handle's params are a function; put them into its URL, or use headers")
     return DurableStream(
         stream.url,
         content_type=stream.content_type,
         headers=stream._headers,
         params={**(given or {}), **params},
+        timeout=stream._terms.timeout_s,
+        retry=stream._terms.retry,
         client=stream._client,
     )
+
+
+async def append_repeatable(stream: DurableStream, record: Any) -> None:
+    """Append a record that may be stored twice, because its readers know it by its content.
+
+    It is sent again when the connection breaks.
+    """
+    patient = DurableStream(
+        stream.url,
+        content_type=stream.content_type,
+        headers=stream._headers,
+        params=stream._params,
+        timeout=stream._terms.timeout_s,
+        retry=Retry(doubtful_appends=True),
+        client=stream._client,
+    )
+    await patient.append(record)
 
 
 def _headers(token: Token | None) -> HeadersLike | None:

@@ -65,20 +65,24 @@ class Journal:
         self._ttl_seconds = ttl_seconds
         self._steps = Steps()
         self._draft: _Draft | None = None
+        self._unchanged = 0
         self._writing = asyncio.Lock()
 
     async def read(self) -> AsyncGenerator[Message, None]:
         """Iterate over all records, from the first."""
-        found = False
+        self._forget()
+        async with contextlib.aclosing(self.read_new()) as records:
+            async for record in records:
+                yield record
+
+    async def read_new(self) -> AsyncGenerator[Message, None]:
+        """Iterate over the records after the last one that was seen."""
         with contextlib.suppress(StreamNotFoundError):
-            async with self.stream.stream(live=False) as response:
+            async with self.stream.stream(offset=self._offset, live=False) as response:
                 async for batch in response.iter_json_batches():
-                    found = True
                     self._saw(batch.items, batch.offset)
                     for record in batch.items:
                         yield record
-        if not found:
-            self._forget()
 
     async def backwards(self) -> AsyncGenerator[list[Message], None]:
         """Iterate over lists of records, the last list first; each is in order."""
@@ -104,17 +108,9 @@ class Journal:
         """Append a record, after whatever others have written; return its number."""
         async with self._writing:
             draft = await self._begin(content)
-            unchanged = 0
             while True:
-                before = self.number
-                try:
-                    return await self._store(draft, before)
-                except MovedError:
-                    # Another's record that is not durable yet is reason to refuse ours, but not shown.
-                    unchanged = unchanged + 1 if self.number == before else 0
-                    if unchanged > _MAX_UNCHANGED:
-                        raise MillstreamError(_FOREIGN, url=self.stream.url) from None
-                    await asyncio.sleep(unchanged * _PAUSE_S)
+                with contextlib.suppress(MovedError):
+                    return await self._store(draft, self.number)
 
     async def append_after(self, number: int, content: Message) -> int:
         """Append record `number + 1`; raise `MovedError` if there is one."""
@@ -148,6 +144,7 @@ class Journal:
             except SequenceConflictError:
                 stored = await self._find(draft)
                 if stored is None:
+                    await self._moved(after)
                     raise MovedError from None
             except (TransportError, UnexpectedStatusError) as error:
                 stored = await self._find(draft)
@@ -168,6 +165,14 @@ class Journal:
             result = await self.stream.append(record, seq=seq)
         self._saw([record], result.next_offset)
         return number
+
+    async def _moved(self, after: int) -> None:
+        """Wait if nothing new is to be seen: another's record may be accepted, but not durable yet."""
+        self._unchanged = 0 if self.number > after else self._unchanged + 1
+        if self._unchanged > _MAX_UNCHANGED:
+            self._unchanged = 0
+            raise MillstreamError(_FOREIGN, url=self.stream.url)
+        await asyncio.sleep(self._unchanged * _PAUSE_S)
 
     async def _find(self, draft: _Draft) -> int | None:
         """Read what was written since a draft was made; return the number under which it was stored."""

@@ -68,6 +68,11 @@ class Journal:
         self._unchanged = 0
         self._writing = asyncio.Lock()
 
+    @property
+    def offset(self) -> str:
+        """Where the stream went on after the last record that was seen."""
+        return self._offset
+
     async def read(self) -> AsyncGenerator[Message, None]:
         """Iterate over all records, from the first."""
         self._forget()

@@ -3,13 +3,14 @@
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from node import NodeUnavailableError, install, node
 from python_client.cutting_proxy import CuttingProxy
-from python_client.shells import SHELLS, Async, Sync
+from python_client.shells import LOOPS, SHELLS, Async, RunAsync, Sync, run_on
 from running import Server, announced, millstream, started
 
 REFERENCE = Path(__file__).parent / "reference"
@@ -58,6 +59,12 @@ def shell(request: pytest.FixtureRequest) -> Iterator[Sync | Async]:
     made: Sync | Async = SHELLS[request.param]()
     yield made
     made.close()
+
+
+@pytest.fixture(params=LOOPS)
+def run_async(request: pytest.FixtureRequest) -> RunAsync:
+    """`asyncio.run`, and the same on uvloop."""
+    return partial(run_on, request.param)
 
 
 @pytest.fixture

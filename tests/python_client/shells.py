@@ -1,16 +1,34 @@
 """One test text for both shells: `millstream` as it is, and `millstream.aio` behind a blocking face.
 
+The async shell runs on both event loops: asyncio's own, and uvloop, which uvicorn chooses.
+
 `Blocking` runs whatever the async client returns on a loop of its own, so that a test calls both in
 the same words. When a shell is closed, its loop must have no task left: that is a leak.
 """
 
 import asyncio
 import inspect
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from typing import Any
+
+import uvloop
 
 import millstream
 import millstream.aio
+
+LOOPS: dict[str, Callable[[], asyncio.AbstractEventLoop]] = {
+    "asyncio": asyncio.new_event_loop,
+    "uvloop": uvloop.new_event_loop,
+}
+
+
+RunAsync = Callable[[Coroutine[Any, Any, Any]], Any]
+
+
+def run_on(loop: str, work: Coroutine[Any, Any, Any]) -> Any:
+    """Run a coroutine on the loop of this name, as `asyncio.run` does."""
+    with asyncio.Runner(loop_factory=LOOPS[loop]) as runner:
+        return runner.run(work)
 
 
 class Sync:
@@ -30,8 +48,8 @@ class Async:
 
     name = "async"
 
-    def __init__(self) -> None:
-        self._runner = asyncio.Runner()
+    def __init__(self, loop: str = "asyncio") -> None:
+        self._runner = asyncio.Runner(loop_factory=LOOPS[loop])
         self.DurableStream: Any = Blocking(self, millstream.aio.DurableStream)
         self.IdempotentProducer: Any = Blocking(self, millstream.aio.IdempotentProducer)
         self.stream: Any = Blocking(self, millstream.aio.stream)
@@ -93,4 +111,8 @@ class Blocking:
             self._shell.run(items.aclose())  # type: ignore[attr-defined]
 
 
-SHELLS = {"sync": Sync, "async": Async}
+SHELLS: dict[str, Callable[[], Sync | Async]] = {
+    "sync": Sync,
+    "async": Async,
+    "async-uvloop": lambda: Async("uvloop"),
+}

@@ -14,6 +14,7 @@ import pytest
 import millstream
 import millstream.aio
 from millstream.client.http import sync_sockets as sockets
+from python_client.shells import RunAsync
 from running import Server, free_port
 from running import millstream as millstream_server
 
@@ -141,18 +142,18 @@ def test_a_producer_is_forgotten_with_messages_in_it(quiet_url: str) -> None:
 
 
 @pytest.mark.parametrize("live", LIVES)
-def test_an_async_response_is_left_in_the_middle(quiet_url: str, live: Any) -> None:
+def test_an_async_response_is_left_in_the_middle(quiet_url: str, live: Any, run_async: RunAsync) -> None:
     async def go() -> None:
         async with millstream.aio.stream(quiet_url, live=live) as response:
             async for message in response.iter_json():
                 assert message == 1
                 break
 
-    asyncio.run(go())
+    run_async(go())
 
 
 @pytest.mark.parametrize("live", LIVES)
-def test_a_task_that_reads_is_cancelled(quiet_url: str, live: Any) -> None:
+def test_a_task_that_reads_is_cancelled(quiet_url: str, live: Any, run_async: RunAsync) -> None:
     async def read() -> None:
         async with millstream.aio.stream(quiet_url, live=live) as response:
             async for _ in response.iter_json():
@@ -170,22 +171,24 @@ def test_a_task_that_reads_is_cancelled(quiet_url: str, live: Any) -> None:
         assert open_sockets() <= before, "the connection of a cancelled read is still open"
         assert asyncio.all_tasks() == {asyncio.current_task()}
 
-    asyncio.run(go())
+    run_async(go())
 
 
 @pytest.mark.parametrize("live", LIVES)
-def test_an_async_response_is_cancelled_while_it_waits(quiet_url: str, live: Any) -> None:
+def test_an_async_response_is_cancelled_while_it_waits(
+    quiet_url: str, live: Any, run_async: RunAsync
+) -> None:
     async def go() -> None:
         response = await millstream.aio.stream(quiet_url, live=live)
         asyncio.get_running_loop().call_later(0.2, lambda: asyncio.ensure_future(response.cancel()))
         async with asyncio.timeout(SOON_S):
             assert [message async for message in response.iter_json()] == [1]
 
-    asyncio.run(go())
+    run_async(go())
 
 
 @pytest.mark.parametrize("live", LIVES)
-def test_the_loop_ends_while_a_task_reads(quiet_url: str, live: Any) -> None:
+def test_the_loop_ends_while_a_task_reads(quiet_url: str, live: Any, run_async: RunAsync) -> None:
     async def read() -> None:
         async for _ in (await millstream.aio.stream(quiet_url, live=live)).iter_json():
             pass
@@ -194,30 +197,30 @@ def test_the_loop_ends_while_a_task_reads(quiet_url: str, live: Any) -> None:
         go.task = asyncio.create_task(read())  # type: ignore[attr-defined]
         await asyncio.sleep(0.2)
 
-    asyncio.run(go())
+    run_async(go())
 
 
-def test_the_loop_ends_while_a_producer_sends(quiet_url: str) -> None:
+def test_the_loop_ends_while_a_producer_sends(quiet_url: str, run_async: RunAsync) -> None:
     async def go() -> None:
         stream = millstream.aio.DurableStream(quiet_url, content_type=JSON)
         producer = millstream.aio.IdempotentProducer(stream, "p", max_batch_bytes=10)
         for number in range(500):
             await producer.append(number)
 
-    asyncio.run(go())
+    run_async(go())
 
 
-def test_the_loop_ends_while_appends_wait(quiet_url: str) -> None:
+def test_the_loop_ends_while_appends_wait(quiet_url: str, run_async: RunAsync) -> None:
     async def go() -> None:
         stream = millstream.aio.DurableStream(quiet_url, content_type=JSON)
         go.tasks = [asyncio.create_task(stream.append(number)) for number in range(20)]  # type: ignore[attr-defined]
         await asyncio.sleep(0)
         await asyncio.sleep(0)
 
-    asyncio.run(go())
+    run_async(go())
 
 
-def test_appends_survive_the_cancelling_of_others(quiet_url: str) -> None:
+def test_appends_survive_the_cancelling_of_others(quiet_url: str, run_async: RunAsync) -> None:
     async def go() -> None:
         stream = millstream.aio.DurableStream(quiet_url, content_type=JSON)
         tasks = [asyncio.create_task(stream.append(number)) for number in range(100, 140)]
@@ -236,10 +239,10 @@ def test_appends_survive_the_cancelling_of_others(quiet_url: str) -> None:
         assert len(stored) == len(set(stored))
         await stream.append("still works")
 
-    asyncio.run(go())
+    run_async(go())
 
 
-def test_a_client_of_ones_own_is_closed_with_its_connections(quiet_url: str) -> None:
+def test_a_client_of_ones_own_is_closed_with_its_connections(quiet_url: str, run_async: RunAsync) -> None:
     with millstream.HttpClient() as client:
         assert millstream.stream(quiet_url, live=False, client=client).read_json() == [1]
         assert millstream.DurableStream.head(quiet_url, client=client).exists
@@ -251,7 +254,7 @@ def test_a_client_of_ones_own_is_closed_with_its_connections(quiet_url: str) -> 
         ):
             assert await response.read_json() == [1]
 
-    asyncio.run(go())
+    run_async(go())
 
 
 # -- Processes that fork ---------------------------------------------------------------------------
@@ -271,7 +274,7 @@ def in_child(work: Callable[[], None]) -> int:
 
 
 @pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
-def test_a_child_opens_its_own_connections(quiet_url: str) -> None:
+def test_a_child_opens_its_own_connections(quiet_url: str, run_async: RunAsync) -> None:
     stream = millstream.DurableStream(quiet_url, content_type=JSON)
     stream.append("parent")
     inherited = open_sockets()
@@ -287,7 +290,7 @@ def test_a_child_opens_its_own_connections(quiet_url: str) -> None:
         async def go() -> None:
             await millstream.aio.DurableStream(quiet_url, content_type=JSON).append("async child")
 
-        asyncio.run(go())
+        run_async(go())
 
     assert in_child(child) == 0
     stream.append("parent again")

@@ -10,6 +10,7 @@ import millstream
 import millstream.aio
 from millstream import ProducerStoppedError, Retry, StaleEpochError, StreamClosedError, TransportError
 from python_client.faulty_proxy import Fault, FaultyProxy
+from python_client.shells import RunAsync
 from running import Server
 
 JSON = "application/json"
@@ -38,7 +39,7 @@ def test_a_message_does_not_wait_longer_than_it_lingers(url: str) -> None:
         assert next(response.iter_json()) == "soon"
 
 
-def test_an_async_message_does_not_wait_longer_than_it_lingers(url: str) -> None:
+def test_an_async_message_does_not_wait_longer_than_it_lingers(url: str, run_async: RunAsync) -> None:
     async def go() -> None:
         stream = await millstream.aio.DurableStream.create(url, content_type=JSON)
         producer = millstream.aio.IdempotentProducer(stream, "p", linger_ms=5)
@@ -48,7 +49,7 @@ def test_an_async_message_does_not_wait_longer_than_it_lingers(url: str) -> None
                 assert message == "soon"
                 break
 
-    asyncio.run(go())
+    run_async(go())
 
 
 def test_what_a_closed_or_detached_producer_is_asked_is_refused(shell: Any, url: str) -> None:

@@ -10,7 +10,7 @@ import ssl
 import time
 import weakref
 from collections.abc import AsyncGenerator
-from typing import Final
+from typing import Final, cast
 
 from millstream.client.core.transport import Answer, CancelScope, Origin, Request, broken, not_connected
 from millstream.client.http.http1 import Incoming, ProtocolError, default_tls, locate, render
@@ -39,9 +39,8 @@ class ClientConnection(asyncio.Protocol):
     # -- Called by the loop ----------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Keep the transport."""
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        """Keep the transport, whichever class the loop has for it: uvloop's does not inherit asyncio's."""
+        self._transport = cast("asyncio.Transport", transport)
 
     def data_received(self, data: bytes) -> None:
         """Parse received bytes."""

@@ -1,6 +1,8 @@
 """An A2A server whose agent counts, one artifact chunk for each line that a test appends to a stream.
 
-uvicorn agents_kit.a2a_server:app, with STREAMS: the URL above its streams, and COUNTS: the stream of lines
+STREAMS is the URL above its streams, COUNTS the stream of lines:
+
+    uvicorn --factory agents_kit.a2a_server:application
 """
 
 import os

@@ -322,3 +322,49 @@ def test_a_stream_whose_numbers_something_else_uses_is_refused(url: str) -> None
             await StreamSession(url).add_items(items("a"))
 
     asyncio.run(run())
+
+
+def test_tasks_of_one_program_share_a_session_object(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(backwards.Steps.__init__, "__defaults__", (300,))
+
+    async def run() -> None:
+        session = StreamSession(url)
+        popped: list[Any] = []
+
+        async def add(name: str) -> None:
+            for n in range(15):
+                await session.add_items(items(f"{name}{n}", f"{name}{n}!"))
+
+        async def pop() -> None:
+            popped.extend([await session.pop_item() for _ in range(20)])
+
+        await session.add_items(items(*(f"{n}" for n in range(40))))
+        await asyncio.gather(add("a"), pop(), add("b"), pop(), session.get_items(), session.get_items(10))
+        left = await StreamSession(url).get_items()
+        contents = sorted(one["content"] for one in [*left, *popped])
+        assert contents == sorted(
+            [f"{n}" for n in range(40)]
+            + [f"{name}{n}{end}" for name in "ab" for n in range(15) for end in ("", "!")]
+        )
+
+    asyncio.run(run())
+
+
+def test_a_list_that_is_changed_after_a_call_failed_is_not_taken_for_it(server: Server, url: str) -> None:
+    is_bad = False
+    choose = lambda request: Fault.CUT_AFTER if is_bad else None  # noqa: E731
+
+    async def run(session: StreamSession) -> None:
+        nonlocal is_bad
+        await session.add_items(items("a"))
+        added, is_bad = items("b"), True
+        with pytest.raises(TransportError):
+            await session.add_items(added)
+        is_bad = False
+        added += items("c")
+        await session.add_items(added)
+        assert await session.get_items() == items("a", "b", "b", "c")
+
+    with FaultyProxy(server.url, choose=choose) as proxy:
+        handle = DurableStream(url.replace(server.url, proxy.url), retry=Retry(max_attempts=1))
+        asyncio.run(run(StreamSession(handle)))

@@ -177,6 +177,16 @@ def test_processes_that_share_a_history_lose_and_double_nothing(url: str) -> Non
         assert asked.run_id == answered.run_id  # turns are not torn apart
 
 
+def test_tasks_of_one_program_share_a_history_object(url: str) -> None:
+    async def run() -> None:
+        one, other = MessageHistory(url), MessageHistory(url)
+        appends = [[request(f"{n}")] for n in range(20)]
+        await asyncio.gather(*(history.append(each) for each in appends for history in (one, other, one)))
+        assert sorted(map(int, prompts(await one.load()))) == list(range(20))
+
+    asyncio.run(run())
+
+
 def test_text_is_followed_in_a_stream(url: str) -> None:
     async def words(messages: list[ModelMessage], info: AgentInfo) -> AsyncIterator[str]:
         for word in ("Resumable ", "tokens, ", "exactly ", "once."):

@@ -52,7 +52,7 @@ class _Draft(msgspec.Struct, frozen=True):
 
     id: str
     since: str
-    content: Message
+    content: bytes
 
 
 class Journal:
@@ -76,18 +76,18 @@ class Journal:
     async def read(self) -> AsyncGenerator[Message, None]:
         """Iterate over all records, from the first."""
         self._forget()
-        async with contextlib.aclosing(self.read_new()) as records:
-            async for record in records:
-                yield record
+        async with contextlib.aclosing(self.read_after(BEGINNING)) as batches:
+            async for records, _ in batches:
+                for record in records:
+                    yield record
 
-    async def read_new(self) -> AsyncGenerator[Message, None]:
-        """Iterate over the records after the last one that was seen."""
+    async def read_after(self, offset: str) -> AsyncGenerator[tuple[list[Message], str], None]:
+        """Iterate over the records after an offset, some at a time, with the offset after them."""
         with contextlib.suppress(StreamNotFoundError):
-            async with self.stream.stream(offset=self._offset, live=False) as response:
+            async with self.stream.stream(offset=offset, live=False) as response:
                 async for batch in response.iter_json_batches():
                     self._saw(batch.items, batch.offset)
-                    for record in batch.items:
-                        yield record
+                    yield batch.items, batch.offset
 
     async def backwards(self) -> AsyncGenerator[list[Message], None]:
         """Iterate over lists of records, the last list first; each is in order."""
@@ -115,13 +115,13 @@ class Journal:
             draft = await self._begin(content)
             while True:
                 with contextlib.suppress(MovedError):
-                    return await self._store(draft, self.number)
+                    return await self._store(draft, content, self.number)
 
     async def append_after(self, number: int, content: Message) -> int:
         """Append record `number + 1`; raise `MovedError` if there is one."""
         async with self._writing:
             try:
-                return await self._store(await self._begin(content), number)
+                return await self._store(await self._begin(content), content, number)
             except MovedError:
                 self._draft = None  # it never will be stored: its number is taken
                 raise
@@ -129,20 +129,23 @@ class Journal:
     async def settle(self, content: Message) -> bool:
         """Tell whether a call with this content, which failed, was stored all the same."""
         async with self._writing:
-            draft, self._draft = self._draft, None
-            if draft is None or draft.content != content:
+            draft = self._draft
+            if draft is None or draft.content != msgspec.json.encode(content):
                 return False
-            return await self._find(draft) is not None
+            stored = await self._find(draft)
+            self._draft = None
+            return stored is not None
 
     async def _begin(self, content: Message) -> _Draft:
-        if self._draft is None or self._draft.content != content:
+        encoded = msgspec.json.encode(content)  # its lists may be changed before the next call
+        if self._draft is None or self._draft.content != encoded:
             if self._offset == BEGINNING:
                 await self.last()
-            self._draft = _Draft(uuid.uuid4().hex, self._offset, content)
+            self._draft = _Draft(uuid.uuid4().hex, self._offset, encoded)
         return self._draft
 
-    async def _store(self, draft: _Draft, after: int) -> int:
-        record = {"n": after + 1, "id": draft.id, **draft.content}
+    async def _store(self, draft: _Draft, content: Message, after: int) -> int:
+        record = {"n": after + 1, "id": draft.id, **content}
         for attempt in range(1, _ATTEMPTS + 1):
             try:
                 stored: int | None = await self._send(record)

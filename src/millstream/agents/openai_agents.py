@@ -14,6 +14,7 @@ Any number of processes may share a session. A call is stored once, however ofte
 All items are one read of the stream from its beginning. The last N are found from its end (`backwards`).
 """
 
+import asyncio
 import contextlib
 from collections import deque
 from typing import TYPE_CHECKING, Any
@@ -55,6 +56,7 @@ class StreamSession:
         self.session_id = session_id or handle.url
         self.session_settings = session_settings
         self._journal = Journal(handle, ttl_seconds=ttl_seconds)
+        self._pops = asyncio.Lock()
         self._popping: tuple[_Record, _Item] | None = None
 
     async def get_items(self, limit: int | None = None) -> "list[TResponseInputItem]":
@@ -65,7 +67,7 @@ class StreamSession:
             async for record in self._journal.read():
                 history.apply(record)
             return history.items
-        return await self._last(limit) if limit > 0 else []
+        return (await self._last(limit))[0] if limit > 0 else []
 
     async def add_items(self, items: "list[TResponseInputItem]") -> None:
         """Add items, all of them or none."""
@@ -74,29 +76,28 @@ class StreamSession:
 
     async def pop_item(self) -> "TResponseInputItem | None":
         """Remove the last item and return it; None if there is none."""
-        if self._popping is not None:  # the last call failed, and may have been stored
-            record, item = self._popping
-            self._popping = None
-            if await self._journal.settle(record):
-                return item  # type: ignore[no-any-return]  # an item is what the SDK added
-        while True:
-            last = await self._last(1)
-            if not last:
-                return None
-            number = self._journal.number
-            self._popping = ({"pop": number}, last[0])
-            try:
-                await self._journal.append_after(number, {"pop": number})
-            except MovedError:
-                continue
-            self._popping = None
-            return last[0]  # type: ignore[no-any-return]  # as above
+        async with self._pops:
+            if self._popping is not None:  # the last call failed, and may have been stored
+                record, item = self._popping
+                if await self._journal.settle(record):
+                    self._popping = None
+                    return item  # type: ignore[no-any-return]  # an item is what the SDK added
+            while True:
+                last, number = await self._last(1)
+                if not last:
+                    return None
+                self._popping = ({"pop": number}, last[0])
+                with contextlib.suppress(MovedError):
+                    await self._journal.append_after(number, {"pop": number})
+                    self._popping = None
+                    return last[0]  # type: ignore[no-any-return]  # as above
 
     async def clear_session(self) -> None:
         """Remove all items. They remain in the stream: to erase them, delete the stream."""
         await self._journal.append({"clear": True})
 
-    async def _last(self, count: int) -> list[_Item]:
+    async def _last(self, count: int) -> tuple[list[_Item], int]:
+        """Return the last items, and the number of the record after which they were that."""
         records: deque[_Record] = deque()
         history = History()
         async with contextlib.aclosing(self._journal.backwards()) as steps:
@@ -107,7 +108,7 @@ class StreamSession:
                     history.apply(record)
                 if history.is_complete or len(history.items) >= count:
                     break
-        return history.items[-count:]
+        return history.items[-count:], records[-1]["n"] if records else 0
 
 
 class History:

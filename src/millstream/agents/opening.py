@@ -63,6 +63,8 @@ async def create(stream: DurableStream, ttl_seconds: int | None = None) -> None:
         ttl_seconds=ttl_seconds,
         headers=stream._headers,
         params=stream._params,
+        timeout=stream._terms.timeout_s,
+        retry=stream._terms.retry,
         client=stream._client,
     )
 

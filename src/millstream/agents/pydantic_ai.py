@@ -21,6 +21,7 @@ from typing import Any
 
 import msgspec
 
+from millstream.agents.backwards import BEGINNING, Message
 from millstream.agents.events import write_all
 from millstream.agents.extras import missing
 from millstream.agents.journal import Journal, MovedError
@@ -45,6 +46,8 @@ class MessageHistory:
     def __init__(self, stream: Source, *, token: Token | None = None, ttl_seconds: int | None = None) -> None:
         self._journal = Journal(open_stream(stream, token), ttl_seconds=ttl_seconds)
         self._keys: set[str] = set()
+        self._number = 0
+        self._offset = BEGINNING
 
     async def load(self, *, last: int | None = None) -> list[ModelMessage]:
         """Return the messages, for `message_history`; with `last`, that many from the end.
@@ -55,9 +58,10 @@ class MessageHistory:
         if last is not None:
             return await self._load_last(last)
         messages: list[Any] = []
-        async for record in self._journal.read():
-            self._keys.add(record["key"])
-            messages += record["messages"]
+        async with contextlib.aclosing(self._journal.read_after(BEGINNING)) as batches:
+            async for records, offset in batches:
+                self._saw(records, offset)
+                messages += [message for record in records for message in record["messages"]]
         return ModelMessagesTypeAdapter.validate_python(messages)
 
     async def append(self, messages: Sequence[ModelMessage]) -> None:
@@ -67,24 +71,30 @@ class MessageHistory:
         written = ModelMessagesTypeAdapter.dump_python(list(messages), mode="json")
         key = hashlib.blake2b(msgspec.json.encode(written), digest_size=16).hexdigest()
         while True:
-            async for record in self._journal.read_new():
-                self._keys.add(record["key"])
+            async with contextlib.aclosing(self._journal.read_after(self._offset)) as batches:
+                async for records, offset in batches:
+                    self._saw(records, offset)
             if key in self._keys:
                 return
             with contextlib.suppress(MovedError):
-                await self._journal.append_after(self._journal.number, {"key": key, "messages": written})
-                self._keys.add(key)
+                await self._journal.append_after(self._number, {"key": key, "messages": written})
                 return
 
     async def _load_last(self, count: int) -> list[ModelMessage]:
         found: list[Any] = []
         async with contextlib.aclosing(self._journal.backwards()) as steps:
             async for records in steps:
-                self._keys.update(record["key"] for record in records)
+                self._saw(records, self._journal.offset)
                 found[:0] = [message for record in records for message in record["messages"]]
                 if len(found) >= count:
                     break
         return ModelMessagesTypeAdapter.validate_python(found[-count:] if count > 0 else [])
+
+    def _saw(self, records: list[Message], offset: str) -> None:
+        """Remember the keys of records, and how far all of them are known."""
+        self._keys.update(record["key"] for record in records)
+        if records and records[-1]["n"] > self._number:
+            self._number, self._offset = records[-1]["n"], offset
 
 
 async def write_text(deltas: AsyncIterable[str], stream: Source, *, token: Token | None = None) -> int:

@@ -26,6 +26,7 @@ from millstream.agents.backwards import BEGINNING, Message
 from millstream.agents.extras import missing
 from millstream.agents.journal import Journal, MovedError
 from millstream.agents.opening import Sources, Token, opener, segment
+from millstream.client.aio.streams import DurableStream
 from millstream.client.core.errors import StreamNotFoundError
 
 try:
@@ -116,7 +117,7 @@ class StreamTasks(VersionedTaskStore, TaskEventStream):
             return await self._cancel(task, event, owner)
         known = self._known.get(task.id)
         if prev_version.is_missing:
-            await catalog.add(self._open(""), task.id, owner=owner)
+            await catalog.add(self._catalog(), task.id, owner=owner)
             known = _Known(self._journal(task.id), owner)
         elif known is None or known.version != prev_version:
             known = await self._load(task.id)
@@ -146,7 +147,7 @@ class StreamTasks(VersionedTaskStore, TaskEventStream):
         self._known.pop(task_id, None)
         with contextlib.suppress(StreamNotFoundError):
             await self._journal(task_id).stream.delete()
-        await catalog.remove(self._open(""), task_id)
+        await catalog.remove(self._catalog(), task_id)
 
     async def fail_running(self) -> Sequence[str]:
         """Mark tasks that are submitted or working as failed, and return their ids.
@@ -184,6 +185,9 @@ class StreamTasks(VersionedTaskStore, TaskEventStream):
         """Do nothing: the events of a task are kept for as long as the task."""
 
     # -- Streams ---------------------------------------------------------------------------------------
+
+    def _catalog(self) -> DurableStream:
+        return self._open("/~tasks")  # no task's segment looks like this
 
     def _journal(self, task_id: str) -> Journal:
         return Journal(self._open(f"/{segment(task_id)}"), ttl_seconds=self._ttl_seconds)
@@ -236,7 +240,7 @@ class StreamTasks(VersionedTaskStore, TaskEventStream):
         return None
 
     async def _load_all(self, owner: str | None = None) -> "Sequence[_Known]":
-        found = await catalog.names(self._open(""))
+        found = await catalog.names(self._catalog())
         mine = [task_id for task_id, facts in found.items() if owner in (None, facts["owner"])]
         limit = asyncio.Semaphore(_READS_AT_ONCE)
 

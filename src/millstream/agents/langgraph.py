@@ -4,7 +4,7 @@
 
 A thread has a stream for each of its namespaces, the graph itself and its subgraphs:
 
-    /graphs                       a catalog of the threads
+    /graphs/~threads              a catalog of the threads
     /graphs/thread-1              a catalog of its namespaces
     /graphs/thread-1/~            the checkpoints of the graph, and what tasks wrote after each of them
     /graphs/thread-1/child~3a17   those of a subgraph
@@ -160,7 +160,7 @@ class StreamCheckpointer(BaseCheckpointSaver[int]):
             with contextlib.suppress(StreamNotFoundError):
                 await stream.delete()
         if namespaces:
-            await catalog.remove(self._open(""), thread)
+            await catalog.remove(self._threads(), thread)
 
     async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
         """Copy a thread. If this fails in the middle, it can be repeated."""
@@ -213,6 +213,9 @@ class StreamCheckpointer(BaseCheckpointSaver[int]):
 
     # -- Streams -----------------------------------------------------------------------------------
 
+    def _threads(self) -> DurableStream:
+        return self._open("/~threads")  # no thread's segment looks like this
+
     def _thread(self, thread: str) -> DurableStream:
         return self._open(f"/{segment(thread)}")
 
@@ -223,7 +226,7 @@ class StreamCheckpointer(BaseCheckpointSaver[int]):
         """Return the threads and namespaces that a config asks for."""
         if config is not None and "checkpoint_ns" in config["configurable"]:
             return [_place(config)]
-        threads = [_place(config)[0]] if config is not None else await catalog.names(self._open(""))
+        threads = [_place(config)[0]] if config is not None else await catalog.names(self._threads())
         return [
             (thread, namespace)
             for thread in threads
@@ -235,7 +238,7 @@ class StreamCheckpointer(BaseCheckpointSaver[int]):
         try:
             await append_repeatable(stream, record)
         except StreamNotFoundError:
-            await catalog.add(self._open(""), thread)
+            await catalog.add(self._threads(), thread)
             await catalog.add(self._thread(thread), namespace)
             await create(stream, self._ttl_seconds)
             await append_repeatable(stream, record)

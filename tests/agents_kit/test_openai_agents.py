@@ -368,3 +368,34 @@ def test_a_list_that_is_changed_after_a_call_failed_is_not_taken_for_it(server: 
     with FaultyProxy(server.url, choose=choose) as proxy:
         handle = DurableStream(url.replace(server.url, proxy.url), retry=Retry(max_attempts=1))
         asyncio.run(run(StreamSession(handle)))
+
+
+def test_on_a_bad_network_nothing_is_lost_and_nothing_doubled(server: Server, url: str) -> None:
+    async def run(url: str) -> list[Any]:
+        popped: list[Any] = []
+
+        async def use(name: str) -> None:
+            session = StreamSession(DurableStream(url, retry=QUICK))
+            for n in range(12):
+                while True:
+                    try:
+                        await session.add_items(items(f"{name}{n}", f"{name}{n}!"))
+                        break
+                    except MillstreamError:
+                        continue  # as an application would: the same call again
+                while True:
+                    try:
+                        popped.append(await session.pop_item())
+                        break
+                    except MillstreamError:
+                        continue
+
+        await asyncio.gather(use("a"), use("b"), use("c"))
+        return popped
+
+    with FaultyProxy(server.url, seed=5, rate=0.25) as proxy:
+        popped = asyncio.run(run(url.replace(server.url, proxy.url)))
+    assert proxy.fault_count > 30
+    left = asyncio.run(StreamSession(url).get_items())
+    contents = sorted(one["content"] for one in [*left, *popped])  # type: ignore[typeddict-item]
+    assert contents == sorted(f"{name}{n}{end}" for name in "abc" for n in range(12) for end in ("", "!"))

@@ -27,7 +27,7 @@ pytestmark = pytest.mark.node
 @contextmanager
 def chats(data: Path, **environment: str) -> Iterator[Server]:
     port = free_port()
-    command = [sys.executable, "-m", "uvicorn", "agents.chats:api", "--app-dir", str(TESTS)]
+    command = [sys.executable, "-m", "uvicorn", "agents_kit.chats:api", "--app-dir", str(TESTS)]
     with started(
         [*command, "--port", str(port)], listening_on(port), {"CHATS_DATA": str(data), **environment}
     ) as server:

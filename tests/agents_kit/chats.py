@@ -1,4 +1,4 @@
-"""A FastAPI application whose answers are durable: `uvicorn agents.chats:api`, for the npm transports.
+"""A FastAPI application whose answers are durable: `uvicorn agents_kit.chats:api`, for the npm transports.
 
 Answers wait for their `gate`: a test opens it, so that it decides what is written when.
 """

@@ -191,6 +191,19 @@ def test_scopes_are_an_answer_too(authorized: Callable[..., httpx.Response]) -> 
     assert {stream["path"].split("/")[1] for stream in listed} == {"shared"}
 
 
+def test_what_is_allowed_on_a_stream_is_what_the_application_would_say(
+    authorized: Callable[..., httpx.Response],
+) -> None:
+    def access(user: str, path: str) -> tuple[bool, bool]:
+        found = authorized("GET", f"/__ds/access?path={path}", user).json()
+        return found["read"], found["write"]
+
+    assert access("ann", "/ann/1") == (True, True)
+    assert access("ann", "/bob/1") == (False, False)
+    assert access("reader", "/shared/1") == (True, False)
+    assert authorized("GET", "/__ds/access?path=/a", "broken").status_code == 500
+
+
 def test_the_servers_own_paths_are_asked_for(authorized: Callable[..., httpx.Response]) -> None:
     assert authorized("GET", "/__ds/streams", "ann").status_code == 403
     for control in ("metrics", "server", "history"):

@@ -53,7 +53,7 @@ class Gate:
             return None
         if self._authorize is not None:
             try:
-                return await self._ask(self._authorize, scope, request, needed, routes.auth.has_keys)
+                return await self._ask(self._authorize, routes, scope, request, needed)
             except Exception:
                 _log.exception("authorize= of MillstreamApp failed; the request is refused")
                 return problems.INTERNAL_ERROR
@@ -67,22 +67,24 @@ class Gate:
     async def _ask(
         self,
         authorize: Authorize,
+        routes: Routes,
         scope: AsgiScope,
         request: Request,
         needed: list[tuple[Action, str]],
-        has_keys: bool,
     ) -> Reply | None:
+        """Ask for each action that is needed; a question about access is answered by what is allowed."""
         granted = Grant(())
-        for action, path in needed:
+        questions = routes.questions(request)
+        for action, path in questions or needed:
             if _suffices(granted, action, path):
                 continue
             decision = authorize(scope, path, action.value)
             if inspect.isawaitable(decision):
                 decision = await decision
-            if decision is None and has_keys:
+            if decision is None and routes.auth.has_keys:
                 return None
             granted = _joined(granted, _as_grant(decision, action, path))
-            if not _suffices(granted, action, path):
+            if not questions and not _suffices(granted, action, path):
                 return problems.not_authorized(action.value)
         request.grant, request.is_identified = granted, True
         return None

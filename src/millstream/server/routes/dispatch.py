@@ -13,7 +13,9 @@ from millstream.protocol import headers, problems
 from millstream.protocol.errors import RequestError
 from millstream.protocol.http import Reply
 from millstream.protocol.names import STREAM_ROOTS, below_mount, control_path, is_reserved, parse_name
+from millstream.protocol.queries import Query
 from millstream.protocol.replies import reply_to
+from millstream.protocol.requests import parse_access
 from millstream.protocol.streams import NotFound
 from millstream.server.access import cors
 from millstream.server.access.admission import Admission
@@ -147,6 +149,16 @@ class Routes:
             with contextlib.suppress(RequestError):  # the route refuses it with its reason
                 needed.append((Action.READ, below_mount(parse_name(source), request.mount + self._path)))
         return needed
+
+    def questions(self, request: Request) -> list[tuple[Action, str]]:
+        """List the actions that a request of `__ds/access` asks about; it needs none of them."""
+        try:
+            name, elsewhere = self.place(request.path, request.mount)
+            if elsewhere is None or elsewhere == self._anycable or "access" not in _control_paths(name):
+                return []
+            return [(action, parse_access(Query(request.query)) or name) for action in Action]
+        except RequestError:
+            return []  # it is refused for its path or its query
 
     def refused(self, client: bytes, reply: Reply) -> None:
         """Take note of an answer to what never became a whole request."""

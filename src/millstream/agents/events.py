@@ -4,6 +4,7 @@ The stream is closed at the end of the run. If the run fails, the last message n
 stream is closed too. If the program is stopped, the stream remains open: whoever runs it again goes on in it.
 """
 
+import asyncio
 from collections.abc import AsyncIterable
 from typing import Any, Final
 
@@ -23,6 +24,9 @@ async def write_all(items: AsyncIterable[Any], stream: Source, token: Token | No
             async for item in items:
                 await producer.append(item)
                 count += 1
+        except asyncio.CancelledError:
+            await producer.flush()  # what the run has said is stored, though it is stopped here
+            raise
         except Exception as error:
             await producer.close({"error": type(error).__name__})
             raise

@@ -5,7 +5,7 @@
 """
 
 try:
-    from millstream.server.http.asgi import MillstreamApp
+    from millstream.server.asgi.app import MillstreamApp
 except ModuleNotFoundError as error:
     if (error.name or "").partition(".")[0] == "millstream":
         raise

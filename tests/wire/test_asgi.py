@@ -239,7 +239,7 @@ def test_a_client_that_leaves_frees_its_place(serve: Callable[[MillstreamApp], A
             writer.close()
             await writer.wait_closed()
             await until(lambda: not (routes.live.polls or routes.live.feeds))
-            assert not routes.live.hub._readers
+            assert not routes.live.hub.readers
         await app.close()
 
     asyncio.run(main())

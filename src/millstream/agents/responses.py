@@ -15,7 +15,7 @@ from typing import Any
 from urllib.parse import quote
 
 from millstream.agents.runs import Runs, Source
-from millstream.server.http.asgi import MillstreamApp
+from millstream.server.asgi.app import MillstreamApp
 
 try:
     from starlette.responses import JSONResponse, Response

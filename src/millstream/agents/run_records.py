@@ -18,7 +18,7 @@ from millstream.client.aio.driving import run
 from millstream.client.core import listing
 from millstream.client.core.errors import StreamNotFoundError
 from millstream.client.core.exchanges import Terms
-from millstream.server.http.asgi import MillstreamApp
+from millstream.server.asgi.app import MillstreamApp
 
 _ENDED_SECONDS = 7 * 24 * 3600
 _JSON = "application/json"

@@ -42,7 +42,7 @@ from millstream.client.core.errors import (
     StreamNotFoundError,
 )
 from millstream.client.core.models import ProducerStamp
-from millstream.server.http.asgi import MillstreamApp
+from millstream.server.asgi.app import MillstreamApp
 
 _log = logging.getLogger("millstream")
 
@@ -98,7 +98,6 @@ class Runs:
             raise ValueError(
                 f"these streams have Runs of the name {name!r} already; give these another name=."
             )
-        self.name = name
         self.streams = streams
         self._resume = resume
         self._ending = ending

@@ -41,7 +41,7 @@ class Auth:
     ) -> None:
         self._readers = readers if readers is not None and readers.are_enabled else None
         self.by_application = by_application
-        """Whether the application around this server decides first (`http.asgi_access`)."""
+        """Whether the application around this server decides first (`asgi.access`)."""
         self.is_open = not keyring and self._readers is None and not by_application
         """Whether requests need no token."""
         self.reads_are_open = self.is_open or (self._readers is not None and self._readers.admit_everybody)

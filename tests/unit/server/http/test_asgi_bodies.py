@@ -7,7 +7,7 @@ import pytest
 
 from millstream.protocol import problems
 from millstream.protocol.http import Reply
-from millstream.server.http.asgi_bodies import ArrivingBody, Message
+from millstream.server.asgi.bodies import ArrivingBody, Message
 from millstream.server.http.bodies import Bodies
 from millstream.server.request import Request
 from millstream.server.settings import Settings

@@ -19,7 +19,7 @@ from millstream.client.core.transport import Answer, CancelScope, broken
 from millstream.client.core.transport import Request as ClientRequest
 from millstream.protocol import problems
 from millstream.protocol.http import Reply
-from millstream.server.http.frame_queue import FrameQueue
+from millstream.server.asgi.frame_queue import FrameQueue
 from millstream.server.live.feeds import EventFeed
 from millstream.server.long_answers import StreamLostError
 from millstream.server.request import Request

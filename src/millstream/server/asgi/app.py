@@ -22,12 +22,12 @@ from millstream.client.core.errors import MillstreamError
 from millstream.protocol import problems
 from millstream.protocol.http import Header, Reply
 from millstream.server.access.auth import open_auth
-from millstream.server.http.asgi_access import AsgiScope, Authorize, Gate
-from millstream.server.http.asgi_bodies import ArrivingBody, Message, Receive
-from millstream.server.http.asgi_stopping import StopWatch
+from millstream.server.asgi.access import AsgiScope, Authorize, Gate
+from millstream.server.asgi.bodies import ArrivingBody, Message, Receive
+from millstream.server.asgi.frame_queue import FrameQueue
+from millstream.server.asgi.in_process import ORIGIN, InProcessClient
+from millstream.server.asgi.stopping import StopWatch
 from millstream.server.http.bodies import Bodies
-from millstream.server.http.frame_queue import FrameQueue
-from millstream.server.http.in_process import ORIGIN, InProcessClient
 from millstream.server.live.feeds import EventFeed
 from millstream.server.request import Request
 from millstream.server.routes.dispatch import Routes
@@ -44,7 +44,7 @@ class MillstreamApp:
 
     Settings are given by name (`MillstreamApp(data="streams")`), or come from the `MILLSTREAM_*` variables.
     Without tokens only clients on this machine are answered, unless `authorize(scope, path, action)` decides
-    or `insecure=True` is given (`asgi_access`).
+    or `insecure=True` is given (`access`).
     """
 
     def __init__(
@@ -121,7 +121,7 @@ class MillstreamApp:
     def begin_stop(self) -> None:
         """End live reads, now and from now on: the server is about to stop.
 
-        Signals do this by themselves (`asgi_stopping`).
+        Signals do this by themselves (`stopping`).
         """
         if self._routes is not None:
             self._routes.live.drain()

@@ -186,7 +186,7 @@ def test_a_client_that_leaves_frees_its_place(wait: bytes, how: str) -> None:
             await until(lambda: not served.native.connections)
             assert not served.live.polls
             assert not served.live.feeds
-            assert not served.live.hub._readers
+            assert not served.live.hub.readers
 
     run(main())
 

@@ -232,22 +232,25 @@ def uvicorn_server(*, long_poll_ms: int = PATIENT_MS, **settings: object) -> Ite
 
 
 @contextmanager
-def granian_server(*, long_poll_ms: int = PATIENT_MS) -> Iterator[Server]:
+def granian_server(*, long_poll_ms: int = PATIENT_MS, **settings: object) -> Iterator[Server]:
     """The ASGI app under Granian: another parser, another event loop, written in Rust."""
     port = free_port()
     command = ["granian", "--interface", "asgi", "millstream.asgi:app", "--host", "127.0.0.1"]
     with _asgi(
-        [*command, "--port", str(port), "--workers", "1", "--log-level", "warning"], port, long_poll_ms
+        [*command, "--port", str(port), "--workers", "1", "--log-level", "warning"],
+        port,
+        long_poll_ms,
+        **settings,
     ) as server:
         yield server
 
 
 @contextmanager
-def hypercorn_server(*, long_poll_ms: int = PATIENT_MS) -> Iterator[Server]:
+def hypercorn_server(*, long_poll_ms: int = PATIENT_MS, **settings: object) -> Iterator[Server]:
     """The ASGI app under Hypercorn: HTTP/1.1, and HTTP/2 for a client that begins with it."""
     port = free_port()
     command = ["hypercorn", "millstream.asgi:app", "--bind", f"127.0.0.1:{port}", "--log-level", "warning"]
-    with _asgi(command, port, long_poll_ms) as server:
+    with _asgi(command, port, long_poll_ms, **settings) as server:
         yield server
 
 

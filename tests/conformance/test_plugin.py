@@ -69,7 +69,7 @@ def test_a_further_try_is_named(tmp_path: Path) -> None:
 
     def fails_once(ask: Ask, send: Send) -> Reply:
         nonlocal failed
-        if ask.method == "POST" and not failed:
+        if ask.method == "POST" and ask.body != b"probe" and not failed:  # probes find out what is offered
             failed = True
             return Reply(500, [])
         return send(ask)

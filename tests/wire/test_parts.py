@@ -63,11 +63,11 @@ def test_a_commit_is_larger_than_a_body_may_be(client: httpx.Client, path: str) 
     assert commit(client, path, *ids).status_code == 204
     read, offset = 0, "-1"
     while True:
-        chunk = client.get(path, params={"offset": offset}, headers={"Accept-Encoding": "identity"})
+        chunk = client.get(path, params={"offset": offset})
         read, offset = read + len(chunk.content), chunk.headers["stream-next-offset"]
         if "stream-up-to-date" in chunk.headers:
             break
-        assert len(chunk.content) == 2**20
+        assert len(chunk.content) == 2**18  # compressed, so in small responses
     assert read == 5 * len(body) > 16 * 2**20
 
 

@@ -91,8 +91,9 @@ def test_why_a_stream_may_not_be_read_is_told_where_it_would_be(watched: Watched
         assert page.is_enabled("#fork-open")  # into /mine
         assert page.is_disabled("#delete-open")
         page.click(".brand")
-        page.wait_for_selector("#metrics-problem:not([hidden])")
-        assert "does not allow" in (page.text_content("#metrics-problem") or "")
+        page.wait_for_function(
+            "() => document.getElementById('metrics-problem').textContent.includes('does not allow')"
+        )
         assert page.is_hidden("#charts")
 
 

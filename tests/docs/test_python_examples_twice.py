@@ -11,7 +11,9 @@ from docs.blocks import ROOT, Block, blocks_of
 from running import millstream
 
 EXAMPLES = [
-    block for block in blocks_of(ROOT / "README.md") if block.language == "python" and not block.needs_spark
+    block
+    for block in blocks_of(ROOT / "README.md")
+    if block.language == "python" and not block.needs_spark and "print(" in block.text
 ]
 
 

@@ -11,7 +11,9 @@ import socket
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from http.client import HTTPConnection, HTTPException
 from urllib.parse import urlsplit
 
 import pytest
@@ -49,6 +51,27 @@ def attacked(server: Server, what: str) -> Iterator[ExitStack]:
     print(f"{what}: peak of {peak / MIB:.0f} MiB")
     assert peak < MAX_BYTES, f"{peak / MIB:.0f} MiB"
     assert bystander.worst_s < WORST_S
+
+
+# -- Large appends, all at once ------------------------------------------------------------------
+
+EVENTS = b"[%b]" % b",".join(b'{"id":%d,"text":"%b"}' % (n, b"x" * 80) for n in range(150_000))
+
+
+def append_events(server: Server, number: int) -> None:
+    connection = HTTPConnection(urlsplit(server.url).netloc, timeout=60)
+    json = {"Content-Type": "application/json"}
+    for method, body in (("PUT", b""), ("POST", EVENTS)):
+        with contextlib.suppress(OSError, HTTPException):  # most are refused before they are sent
+            connection.request(method, f"/events/{number}", body, json)
+            connection.getresponse().read()
+    connection.close()
+
+
+def test_large_appends_of_all_at_once(server: Server) -> None:
+    with attacked(server, "large appends"), ThreadPoolExecutor(CLIENTS) as clients:
+        for number in range(CLIENTS):
+            clients.submit(append_events, server, number)
 
 
 # -- Bodies that stall ---------------------------------------------------------------------------

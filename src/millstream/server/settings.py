@@ -95,7 +95,7 @@ class Settings:
         16 * 2**20, "Maximum size of a request body, after decompression.", minimum=1, maximum=2**30
     )
     max_bodies_bytes: int = _setting(
-        96 * 2**20,
+        48 * 2**20,
         "Maximum bytes of request bodies that are arriving or being checked, of all clients together; beyond "
         "it, the large body that began first gets 503.",
         minimum=0,

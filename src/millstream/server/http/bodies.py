@@ -1,9 +1,9 @@
 """Limits of request bodies: how many bytes all connections may hold together, and how slowly they may arrive.
 
 Counted are bodies that arrive, wait behind other requests, or are being checked. When there is no room, the
-large body that began first is given up (503). That one is slow, or its client holds it on purpose; a client
-that sends at an ordinary rate is done before it is the oldest. Small bodies are never given up, and the
-number of connections limits them.
+large body that began first is given up (503): usually that one is slow, or its client holds it on purpose.
+Small bodies are never given up, and the number of connections limits them. The price: when far more large
+bodies arrive at once than there is room for, most of them are given up, and their clients try again.
 
 However many arrive at once, only a few are read in a turn of the event loop (`ReadTurns`): parsing what the
 transport reads at a time takes some milliseconds when it is cut into very small chunks.

@@ -2,6 +2,8 @@
 
 import datetime
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -10,9 +12,9 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from bench import machine, memory, nginx, reference, table
+from bench import machine, memory, nginx, reference, studies, table
 from bench.rounds import FULL, NGINX, OURS, QUICK, REFERENCE, Effort, Result, Scenario, Start, run
-from bench.scenarios import ALL
+from bench.scenarios import ALL, STUDIES
 from bench.scenarios.streams import PATH
 from tests.node import NodeUnavailableError
 from tests.running import durable_millstream, millstream
@@ -42,42 +44,77 @@ def can_have_reference() -> bool:
     return True
 
 
+@contextmanager
+def reporting_failure(name: str, failed: list[str]) -> Iterator[None]:
+    """One broken scenario must not cost the others."""
+    try:
+        yield
+    except Exception as error:
+        failed.append(name)
+        console.print(f"[red]{name} failed: {type(error).__name__}: {error}", markup=True)
+
+
+def stream_counts(text: str) -> tuple[int, ...]:
+    """Read numbers with commas in between."""
+    try:
+        counts = tuple(int(number) for number in text.split(","))
+    except ValueError:
+        counts = ()
+    if not counts or min(counts) < 1:
+        raise typer.BadParameter(f"--streams takes numbers such as 10,1000,100000, not {text!r}")
+    return counts
+
+
 def main(
-    names: Annotated[list[str] | None, typer.Argument(metavar="[SCENARIO]...", help=", ".join(ALL))] = None,
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[SCENARIO]...", help=", ".join([*ALL, *STUDIES]))
+    ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="One short round of everything.")] = False,
     rounds: Annotated[int | None, typer.Option(min=1, help="Alternating rounds.")] = None,
     seconds: Annotated[float | None, typer.Option(min=1, help="Length of one measurement.")] = None,
+    streams: Annotated[
+        str | None, typer.Option(metavar="N,N...", help="How many streams there are in the scenario streams.")
+    ] = None,
     json: Annotated[Path | None, typer.Option(help="Where the samples go.")] = None,
 ) -> None:
     """Measure millstream beside the public reference server."""
-    chosen = [ALL[name] for name in names or ALL if name in ALL]
-    unknown = set(names or ()) - set(ALL)
+    known = [*ALL, *STUDIES]
+    unknown = set(names or ()) - set(known)
     if unknown:
         raise typer.BadParameter(
-            f"no such scenario: {', '.join(sorted(unknown))}; there are {', '.join(ALL)}"
+            f"no such scenario: {', '.join(sorted(unknown))}; there are {', '.join(known)}"
         )
+    chosen = [ALL[name] for name in names or ALL if name in ALL]
+    chosen_studies = [STUDIES[name] for name in names or STUDIES if name in STUDIES]
     effort = QUICK if quick else FULL
     effort = replace(effort, rounds=rounds or effort.rounds, seconds=seconds or effort.seconds)
+    if streams is not None:
+        effort = replace(effort, stream_counts=stream_counts(streams))
     memory.allow_many_connections()
     if not shutil.which("wrk"):
         console.print("[yellow]wrk is not installed: the slower Python generator makes the load")
 
-    with_reference = can_have_reference()
+    with_reference = any(not scenario.only_ours for scenario in chosen) and can_have_reference()
     results: list[Result] = []
+    found: dict[str, studies.Findings] = {}
     failed: list[str] = []
     with console.status("starting") as status:
         for scenario in chosen:
             taking_part = contenders(scenario, effort, with_reference=with_reference)
-            try:
+            with reporting_failure(scenario.name, failed):
                 results.append(run(scenario, taking_part, effort, status.update))
-            except Exception as error:  # one broken scenario must not cost the others
-                failed.append(scenario.name)
-                console.print(f"[red]{scenario.name} failed: {type(error).__name__}: {error}", markup=True)
+        for study in chosen_studies:
+            with reporting_failure(study.name, failed):
+                found[study.name] = study.run(effort, status.update)
     about = machine.describe()
-    console.print(table.render(results))
+    if results:
+        console.print(table.render(results))
+    for name, findings in found.items():
+        console.print(studies.render(STUDIES[name], findings))
     console.print(", ".join(f"{name} {value}" for name, value in about.items()))
     path = json or RESULTS / f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d-%H%M%S}.json"
     table.save(path, about, effort, results)
+    studies.save(path, found)
     console.print(f"samples: {path}")
     if failed:
         raise typer.Exit(1)

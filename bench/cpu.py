@@ -4,10 +4,10 @@ import os
 from pathlib import Path
 
 
-def cpu_seconds(pid: int) -> float | None:
-    """User and system time of `pid` so far; None where there is no /proc to ask."""
+def cpu_seconds(pid: int, *, main_thread: bool = False) -> float | None:
+    """User and system time of `pid`, or of its first thread, so far; None where there is no /proc to ask."""
     try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
+        stat = Path(f"/proc/{pid}/task/{pid}/stat" if main_thread else f"/proc/{pid}/stat").read_text()
     except FileNotFoundError:
         return None
     # The command name may hold spaces; it ends at the last parenthesis. Then utime and stime are
@@ -37,15 +37,16 @@ def family_cpu_seconds(pid: int) -> float | None:
 
 
 class Cpu:
-    """A stopwatch for the processor time of one process."""
+    """A stopwatch for the processor time of one process, or of its first thread: a server's event loop."""
 
-    def __init__(self, pid: int) -> None:
+    def __init__(self, pid: int, *, main_thread: bool = False) -> None:
         self._pid = pid
-        self._start_s = cpu_seconds(pid)
+        self._main_thread = main_thread
+        self._start_s = cpu_seconds(pid, main_thread=main_thread)
 
     def us_per(self, work: float) -> float | None:
         """Microseconds spent since the start for each unit of `work`; None when unknown."""
-        now_s = cpu_seconds(self._pid)
+        now_s = cpu_seconds(self._pid, main_thread=self._main_thread)
         if now_s is None or self._start_s is None or not work:
             return None
         return (now_s - self._start_s) * 1e6 / work

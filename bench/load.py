@@ -45,8 +45,13 @@ def apply(load: Load, seconds: float) -> LoadReport:
     else:
         generator = [sys.executable, "-m", "bench.generator"]
         command = [*generator, load.url, str(load.connections), str(seconds), *arguments]
-    finished = subprocess.run(command, capture_output=True, text=True, timeout=seconds + 60, check=True)
-    report = LoadReport(**json.loads(finished.stdout.splitlines()[-1]))
+    report = run(command, seconds)
     if report.errors:
         raise RuntimeError(f"{report.errors} of {report.requests} requests to {load.url} failed")
     return report
+
+
+def run(command: list[str], seconds: float) -> LoadReport:
+    """Run a generator that ends by itself after `seconds`, and read its report."""
+    finished = subprocess.run(command, capture_output=True, text=True, timeout=seconds + 60, check=True)
+    return LoadReport(**json.loads(finished.stdout.splitlines()[-1]))

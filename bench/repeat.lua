@@ -1,5 +1,7 @@
 -- Repeats one request, or one to each of several streams in turn; reports as bench/load.py expects.
 -- Arguments: METHOD BODY_BYTES STREAMS
+dofile(debug.getinfo(1, "S").source:match("@(.*/)") .. "report.lua")
+
 function init(args)
   wrk.method = args[1]
   local body_bytes = tonumber(args[2])
@@ -19,16 +21,4 @@ end
 function request()
   turn = turn % #prepared + 1
   return prepared[turn]
-end
-
-function done(summary, latency)
-  local errors = summary.errors
-  print(string.format(
-    '{"requests": %d, "seconds": %f, "errors": %d, "p50_ms": %f, "p99_ms": %f}',
-    summary.requests,
-    summary.duration / 1e6,
-    errors.connect + errors.read + errors.write + errors.status + errors.timeout,
-    latency:percentile(50) / 1e3,
-    latency:percentile(99) / 1e3
-  ))
 end

@@ -25,13 +25,29 @@ class Effort:
     catch_up_bytes: int
     idle_streams: int
     many_streams: int
+    stream_counts: tuple[int, ...]
+    expiring_streams: int
 
 
 FULL = Effort(
-    rounds=3, seconds=3, readers=1_000, catch_up_bytes=100_000_000, idle_streams=20_000, many_streams=100_000
+    rounds=3,
+    seconds=3,
+    readers=1_000,
+    catch_up_bytes=100_000_000,
+    idle_streams=20_000,
+    many_streams=100_000,
+    stream_counts=(10, 1_000, 100_000, 1_000_000),
+    expiring_streams=100_000,
 )
 QUICK = Effort(
-    rounds=1, seconds=1, readers=1_000, catch_up_bytes=20_000_000, idle_streams=5_000, many_streams=5_000
+    rounds=1,
+    seconds=1,
+    readers=1_000,
+    catch_up_bytes=20_000_000,
+    idle_streams=5_000,
+    many_streams=5_000,
+    stream_counts=(10, 1_000, 5_000),
+    expiring_streams=5_000,
 )
 
 

@@ -1,7 +1,18 @@
-"""Every scenario, in the order of the table."""
+"""Every scenario, in the order of the table, and every study."""
 
 from bench.rounds import Scenario
-from bench.scenarios import appends, catch_ups, durables, fan_outs, idle_memory, openings, small_reads
+from bench.scenarios import (
+    appends,
+    catch_ups,
+    durables,
+    expiring,
+    fan_outs,
+    idle_memory,
+    many_streams,
+    openings,
+    small_reads,
+)
+from bench.studies import Study
 
 ALL: dict[str, Scenario] = {
     scenario.name: scenario
@@ -15,4 +26,8 @@ ALL: dict[str, Scenario] = {
         openings.ALL,
     )
     for scenario in scenarios
+}
+
+STUDIES: dict[str, Study] = {
+    study.name: study for studies in (many_streams.ALL, expiring.ALL) for study in studies
 }

@@ -91,7 +91,7 @@ ALL = (
     appends(64, 64),
     Scenario(
         name="synced-growth",
-        title="cost of an append as streams grow",
+        title="append to 10 streams beside many",
         unit="x that with 10",
         measure=measure_growth,
         prepare=nothing,

@@ -1,52 +1,30 @@
 """How long a server takes to open a folder of many streams: from its start to its first answer.
 
 Once after it was stopped, when the catalog has everything; once after it was killed under load, when the
-log has to be read since the last checkpoint, too. The folder is filled by the engine itself, which makes
-a hundred thousand streams in seconds; a server that is asked one by one would take minutes.
+log has to be read since the last checkpoint, too.
 """
 
 import asyncio
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from signal import SIGKILL
 
 from bench.load import Load, apply
 from bench.rounds import Effort, Sample, Scenario
-from bench.scenarios.streams import PATH, TEXT, connection, request
-from millstream.protocol.requests import CreateRequest
-from millstream.store.log.opening import folder_store
-from millstream.store.pending import Pending
-from tests.running import Server, announced, started
+from bench.scenarios.folders import fill, serving
+from bench.scenarios.streams import PATH, connection, request
+from tests.running import Server
 
 MESSAGE = b"x" * 100
-AT_ONCE = 1_000
-
-
-async def fill(folder: Path, streams: int) -> None:
-    """Make streams with one message each."""
-    store = folder_store(folder, durable=False)
-    await store.open()
-    try:
-        wanted = CreateRequest(body=MESSAGE, content_type=TEXT.encode())
-        for first in range(0, streams, AT_ONCE):
-            now_ms = int(time.time() * 1000)
-            names = [f"{PATH}/{number}" for number in range(first, min(streams, first + AT_ONCE))]
-            for creation in [store.create(name, wanted, now_ms) for name in names]:
-                if isinstance(creation, Pending):
-                    await creation
-            store.expire(now_ms)  # lets it take its checkpoints
-    finally:
-        await store.close()
 
 
 @contextmanager
 def filled(effort: Effort) -> Iterator[Path]:
     with tempfile.TemporaryDirectory() as name:
-        asyncio.run(fill(Path(name), effort.many_streams))
+        asyncio.run(fill(Path(name), effort.many_streams, MESSAGE))
         yield Path(name)
 
 
@@ -56,12 +34,6 @@ def opening_s(folder: Path, stream: int) -> float:
     with serving(folder) as server, connection(server) as opened:
         request(opened, "GET", f"{PATH}/{stream}?offset=-1")
         return time.perf_counter() - begun_s
-
-
-def serving(folder: Path) -> AbstractContextManager[Server]:
-    """A server on the folder, however it ends."""
-    command = [sys.executable, "-m", "millstream", "serve", "--port", "0", "--data", str(folder)]
-    return started(command, announced)
 
 
 def measure_stopped(_server: Server, effort: Effort) -> Sample:

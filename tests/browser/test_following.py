@@ -270,3 +270,23 @@ def test_the_page_works_in_an_asgi_application(watched: Watched) -> None:
         page.click("#copy-open")
         assert page.text_content("#copies li:first-child pre") == f"{server.url}/asgi"
         page.goto("about:blank")  # ends its live read, which uvicorn would wait for
+
+
+def test_the_end_stays_in_view_when_the_window_shrinks(server: Server, watched: Watched) -> None:
+    """So it is with a phone's keyboard, and when the facts about a stream take another line."""
+    http.put(f"{server.url}/shrunk", headers=JSON)
+    append(server, "/shrunk", json.dumps([{"token": f"word {n}\n"} for n in range(90)]), JSON)
+    page = watched.open(server, "/shrunk")
+    watched.wait_for_state("Live")
+    for box in ("log", "joined"):
+        page.set_viewport_size({"width": 1280, "height": 800})
+        if box == "joined":
+            page.select_option("#as", box)
+        at_the_end = f"""() => {{
+            const box = document.getElementById('{box}');
+            const below = box.scrollHeight - box.scrollTop - box.clientHeight;
+            return box.scrollTop > 0 && below < 4 && document.getElementById('follow').ariaPressed === 'true';
+        }}"""
+        page.wait_for_function(at_the_end)
+        page.set_viewport_size({"width": 1280, "height": 600})
+        page.wait_for_function(at_the_end)

@@ -52,6 +52,9 @@ def test_names_and_types_stay_text_too(server: Server, watched: Watched) -> None
     page.click("#delete-open")
     assert page.text_content("#delete .of") == "/<img src=x onerror=alert(1)>⟨U+202E⟩txt.exe"
     page.keyboard.press("Escape")
+    page.click("#fork-open")
+    assert page.input_value("#fork [name=path]") == "/<img src=x onerror=alert(1)>txt.exe-fork"
+    page.keyboard.press("Escape")
     inert(watched)
 
 

@@ -1,10 +1,12 @@
 """How the page looks and can be used: themes, a phone's width, the keyboard, axe-core's findings."""
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
+from browser.test_hostile import SCRIPTS
 from browser.test_tokens import SECRET, token
 from browser.watching import JSON, PHONE, TEXT, WIDE, Watched, append, http, violations
 from running import Server, millstream
@@ -36,6 +38,29 @@ def filled(server: Server) -> Server:
     return server
 
 
+RIGHT_TO_LEFT = "\u202e"
+NAMED = f"/<img src=x onerror=alert(1)>{RIGHT_TO_LEFT}txt.exe"
+LONG_NAME = f"/long/{'unbroken' * 40}"
+
+
+@pytest.fixture(scope="module")
+def hostile(browser: Any) -> Iterator[Server]:
+    """A server whose streams are made to break a page."""
+    ansi = (
+        f"\x1b[2J\x1b[31mred\x07\x00 {RIGHT_TO_LEFT}gnp.exe\u2066 zero\u200bwidth\n" + "unbroken" * 90 + "\n"
+    )
+    with millstream() as server:
+        for name, kind, content in (
+            ("/markup.json", JSON, json.dumps([{script: script} for script in SCRIPTS])),
+            ("/ansi", TEXT, ansi),
+            ("/huge", JSON, json.dumps([{"text": "x" * 100_000}, "after"])),
+            (NAMED, {"Content-Type": f"text/{'t' * 70}"}, "line\n"),
+            (LONG_NAME, JSON, json.dumps([{"token": script} for script in SCRIPTS * 10])),
+        ):
+            http.put(f"{server.url}{name}", content=content, headers=kind).raise_for_status()
+        yield server
+
+
 # Controls and words that their boxes do not show whole; rows of lists and logs may be longer than they show.
 CUT_OFF = """() => {
     const visible = (element) => element.checkVisibility() && element.getClientRects().length;
@@ -52,60 +77,73 @@ CUT_OFF = """() => {
 }"""
 
 
-@pytest.mark.node
-@pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("size", [WIDE, PHONE], ids=["wide", "phone"])
-def test_every_view_in_both_themes_and_sizes(
-    browser: Any, filled: Server, axe: str, theme: str, size: dict[str, int]
-) -> None:
-    watched = Watched(browser, viewport=size, color_scheme=theme)
-    which = f"{theme}-{'wide' if size is WIDE else 'phone'}"
-    problems: list[str] = []
-    page = watched.page
+class Looked:
+    """A page that is looked at, view by view, and what was wrong with its views."""
 
-    def look_at(view: str) -> None:
+    def __init__(self, browser: Any, axe: str, theme: str, size: dict[str, int]) -> None:
+        self.watched = Watched(browser, viewport=size, color_scheme=theme)
+        self.page = self.watched.page
+        self._axe = axe
+        self._which = f"{theme}-{'wide' if size is WIDE else 'phone'}"
+        self._problems: list[str] = []
+
+    def look_at(self, view: str) -> None:
         """Take a picture, let axe-core judge, and see that nothing is wider or higher than the window."""
-        watched.keep_picture(f"{view}-{which}")
-        problems.extend(f"{view}: {problem}" for problem in violations(page, axe))
+        page = self.page
+        self.watched.keep_picture(f"{view}-{self._which}")
+        self._problems.extend(f"{view}: {problem}" for problem in violations(page, self._axe))
         for side in ("Width", "Height"):
             assert page.evaluate(f"() => document.documentElement.scroll{side} <= inner{side}"), view
-        problems.extend(f"{view}: cut off: {cut}" for cut in page.evaluate(CUT_OFF))
+        self._problems.extend(f"{view}: cut off: {cut}" for cut in page.evaluate(CUT_OFF))
 
-    def follow(name: str) -> None:
-        page.evaluate("name => { location.hash = '#/s' + name; }", name)
-        page.wait_for_function(
+    def look_at_dialogs(self, *actions: str, of: str = "") -> None:
+        for action in actions:
+            self.page.click(f"#{action}-open")
+            self.look_at(f"{action}{of}")
+            self.page.keyboard.press("Escape")
+
+    def follow(self, name: str) -> None:
+        self.page.evaluate("name => { location.hash = '#/s' + encodeURI(name); }", name)
+        self.page.wait_for_function(
             "name => document.getElementById('name').textContent === name"
             " && /Live|Ended/.test(document.getElementById('state').textContent)",
-            arg=name,
+            arg=name.replace(RIGHT_TO_LEFT, "⟨U+202E⟩"),
         )
-        page.wait_for_selector(".row")
+        self.page.wait_for_selector(".row")
 
+    def judge(self) -> None:
+        self.watched.context.close()
+        assert self._problems == []
+        assert self.watched.complaints == []
+
+
+in_every_theme_and_size = pytest.mark.parametrize(
+    ("theme", "size"),
+    [(theme, size) for size in (WIDE, PHONE) for theme in ("light", "dark")],
+    ids=["wide-light", "wide-dark", "phone-light", "phone-dark"],
+)
+
+
+@pytest.mark.node
+@in_every_theme_and_size
+def test_every_view(browser: Any, filled: Server, axe: str, theme: str, size: dict[str, int]) -> None:
+    looked = Looked(browser, axe, theme, size)
+    watched, page, look_at = looked.watched, looked.page, looked.look_at
     watched.open(filled)
     page.wait_for_selector(".item")
     page.wait_for_selector("#server-facts [data-fact='Streams']")
     background = page.evaluate("() => getComputedStyle(document.documentElement).backgroundColor")
     assert background == ("rgb(255, 255, 255)" if theme == "light" else "rgb(20, 24, 27)")
     look_at("overview")
-    page.click("#help-open")
-    look_at("help")
-    page.keyboard.press("Escape")
-    page.click("#create-open")
-    look_at("create")
-    page.keyboard.press("Escape")
-    page.click("#token-open")
-    look_at("token")
-    page.keyboard.press("Escape")
+    looked.look_at_dialogs("help", "create", "token")
     page.fill("#query", "web")
     page.wait_for_function("() => document.getElementById('count').textContent === '1 stream'")
     look_at("search")
     page.fill("#query", "")
     for name in ("/chat/1", "/logs/web", "/raw", "/chat/1-fork"):
-        follow(name)
+        looked.follow(name)
         look_at(f"stream{name.replace('/', '-')}")
-    for action in ("copy", "fork", "close", "delete"):
-        page.click(f"#{action}-open")
-        look_at(action)
-        page.keyboard.press("Escape")
+    looked.look_at_dialogs("copy", "fork", "close", "delete")
     page.select_option("#as", "joined")
     page.wait_for_function("() => document.getElementById('joined').textContent.includes('HelloHello')")
     look_at("joined")
@@ -115,9 +153,57 @@ def test_every_view_in_both_themes_and_sizes(
     page.click("#lag-open")
     page.wait_for_selector("#lag-hint:not([hidden])")
     look_at("pipelines")
-    watched.context.close()
-    assert problems == []
-    assert watched.complaints == []
+    looked.judge()
+
+
+@pytest.mark.node
+@pytest.mark.parametrize(
+    ("theme", "size"), [("dark", WIDE), ("light", PHONE)], ids=["wide-dark", "phone-light"]
+)
+def test_every_view_of_hostile_content(
+    browser: Any, hostile: Server, axe: str, theme: str, size: dict[str, int]
+) -> None:
+    looked = Looked(browser, axe, theme, size)
+    page, look_at = looked.page, looked.look_at
+
+    def box(selector: str) -> dict[str, float]:
+        found: dict[str, float] = page.locator(selector).bounding_box()
+        return found
+
+    looked.watched.open(hostile)
+    page.wait_for_selector(".item")
+    look_at("hostile-list")
+    page.click("#create-open")
+    page.fill("#create [name=path]", LONG_NAME)
+    page.fill("#create [name=type]", "text/plain")
+    page.click("#create .primary")
+    page.wait_for_selector("#create .problem:not([hidden])")
+    look_at("create-refused")
+    page.keyboard.press("Escape")
+    for view, name in {"json": "/markup.json", "text": "/ansi", "huge": "/huge", "name": NAMED}.items():
+        looked.follow(name)
+        look_at(f"hostile-{view}")
+    looked.look_at_dialogs("copy", "fork", "close", "delete", of="-hostile")
+    looked.follow(LONG_NAME)
+    look_at("long-name")
+    if size is PHONE:
+        arrow, name = box("#stream .back"), box("#name")
+        assert (name["x"] > arrow["x"], name["y"] < arrow["y"] + arrow["height"]) == (True, True)
+    looked.look_at_dialogs("fork", "delete", of="-long-name")
+    page.fill("#message", "{no json")
+    page.click("#composer .primary")
+    page.wait_for_selector("#append-problem:not([hidden])")
+    look_at("append-refused")
+    page.click("#follow")
+    page.wait_for_selector("#newer:not([hidden])")
+    assert box("#newer")["y"] + box("#newer")["height"] < box("#log")["y"] + box("#log")["height"]
+    page.click("#pause")
+    look_at("paused")
+    page.select_option("#as", "joined")
+    page.wait_for_function("() => document.getElementById('joined').textContent.includes('<script>')")
+    page.wait_for_selector("#newer:not([hidden])")
+    look_at("hostile-joined")
+    looked.judge()
 
 
 @pytest.mark.node

@@ -1,7 +1,9 @@
 """Listing: a tree for people, lines of JSON for programs, pages for both."""
 
 import asyncio
+import json
 import threading
+import urllib.request
 from collections.abc import Iterator
 
 import pytest
@@ -42,6 +44,21 @@ def test_every_stream_is_listed_across_pages(many: Server) -> None:
     assert paths == sorted(set(paths))
     [chat] = [record for record in ended.records if record["path"] == "/chat/1"]
     assert (chat["contentType"], chat["bytes"], chat["closed"]) == ("application/json", 6, True)
+
+
+def test_json_has_all_that_the_server_says(cli: Cli, text: str) -> None:
+    """Rule X2."""
+    assert cli("append", text, "--message", "inherited").code == 0
+    fork = f"{text}-fork"
+    assert cli("fork", text, fork).code == 0
+    assert cli("append", fork, "--message", "own").code == 0
+    with urllib.request.urlopen(f"{cli.url}/__ds/streams?prefix={text}") as answer:
+        said = json.load(answer)["streams"]
+    listed = cli("list", text, "--output", "json").records
+    assert listed == said
+    source, forked = listed
+    assert (source["inheritedBytes"], forked["inheritedBytes"]) == (0, source["bytes"])
+    assert forked["lastWriteMs"] >= forked["createdMs"] >= source["lastWriteMs"]
 
 
 def test_a_prefix_and_a_glob_choose(many: Server) -> None:

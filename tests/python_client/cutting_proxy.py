@@ -12,16 +12,16 @@ It holds whole answers, so it cannot carry event streams.
 
 import http.client
 import http.server
-import threading
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
+
+from python_client.threaded_server import ThreadedServer
 
 _OF_THE_WHOLE = {"stream-up-to-date", "stream-closed", "stream-cursor", "etag", "cache-control"}
 _OF_THE_CONNECTION = {"connection", "content-length", "transfer-encoding", "date", "keep-alive"}
 
 
-class CuttingProxy:
+class CuttingProxy(ThreadedServer):
     """A proxy before one server, in threads of its own."""
 
     def __init__(self, target: str) -> None:
@@ -41,23 +41,7 @@ class CuttingProxy:
             def log_message(self, *_: object) -> None:
                 pass
 
-        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._thread = threading.Thread(target=self._server.serve_forever)
-        self.url = f"http://127.0.0.1:{self._server.server_port}"
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+        super().__init__(Handler)
 
     def _pass_on(self, asked: http.server.BaseHTTPRequestHandler) -> None:
         body = asked.rfile.read(int(asked.headers.get("content-length", "0")))

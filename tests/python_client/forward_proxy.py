@@ -5,14 +5,14 @@ import contextlib
 import socket
 import socketserver
 import threading
-from types import TracebackType
-from typing import Self
 from urllib.parse import urlsplit
+
+from python_client.threaded_server import ThreadedServer
 
 CREDENTIALS = "user:p@ss"
 
 
-class ForwardProxy:
+class ForwardProxy(ThreadedServer):
     """A proxy that asks for credentials, and remembers the first line of every request."""
 
     def __init__(self, target: str) -> None:
@@ -52,27 +52,8 @@ class ForwardProxy:
                         connected.shutdown(socket.SHUT_RDWR)
                     back.join()
 
-        class Server(socketserver.ThreadingTCPServer):
-            daemon_threads = True
-
-        self._server = Server(("127.0.0.1", 0), Handler)
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,))
-        self.port = self._server.server_address[1]
+        super().__init__(Handler)
         self.url = f"http://user:p%40ss@127.0.0.1:{self.port}"
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
 
 
 def _is_host(line: bytes) -> bool:

@@ -38,6 +38,7 @@ class Sync:
     DurableStream: Any = millstream.DurableStream
     IdempotentProducer: Any = millstream.IdempotentProducer
     stream: Any = staticmethod(millstream.stream)
+    delete_all: Any = staticmethod(millstream.delete_all)
 
     def close(self) -> None:
         pass
@@ -53,6 +54,7 @@ class Async:
         self.DurableStream: Any = Blocking(self, millstream.aio.DurableStream)
         self.IdempotentProducer: Any = Blocking(self, millstream.aio.IdempotentProducer)
         self.stream: Any = Blocking(self, millstream.aio.stream)
+        self.delete_all: Any = Blocking(self, millstream.aio.delete_all)
 
     def run(self, work: Any) -> Any:
         async def wait() -> Any:

@@ -117,8 +117,7 @@ def test_a_plain_append_that_was_refused_for_its_number_is_repeated(
     assert shell.stream(url, live=False).read_json() == [1]
 
 
-@pytest.mark.parametrize("fault", [Fault.REFUSE_429, Fault.REFUSE_503])
-@pytest.mark.parametrize("form", ["seconds", "date"])
+@pytest.mark.parametrize(("fault", "form"), [(Fault.REFUSE_429, "seconds"), (Fault.REFUSE_503, "date")])
 def test_retry_after_is_respected(shell: Any, server: Server, url: str, fault: Fault, form: str) -> None:
     millstream.DurableStream.create(url, body=b"x", closed=True)
     plan = iter([fault, None])

@@ -1,4 +1,4 @@
-"""The httpx transports: what holds for the sockets holds here, over HTTP/1.1 and HTTP/2."""
+"""The httpx transports over HTTP/1.1 and HTTP/2. `over_httpx` runs the other transports' tests over them."""
 
 import asyncio
 import subprocess
@@ -13,14 +13,12 @@ import pytest
 
 import millstream
 import millstream.aio
-from millstream import Retry, StreamNotFoundError, TransportError
+from millstream import StreamNotFoundError
 from millstream.httpx import AsyncHttpxTransport, HttpxTransport
-from python_client.faulty_proxy import FaultyProxy
 from python_client.shells import Async, RunAsync
-from running import Server, free_port, hypercorn_server
+from running import Server, hypercorn_server
 
 JSON = "application/json"
-QUICK = Retry(initial_delay_s=0.002, max_delay_s=0.02, max_total_s=30)
 
 
 @pytest.fixture(params=[False, True], ids=["http1", "http2"])
@@ -66,32 +64,6 @@ def test_everything_works(shell: Any, client: Any, a_url: str, live: Any) -> Non
     stream.delete()
     with pytest.raises(StreamNotFoundError):
         stream.head()
-
-
-@pytest.mark.parametrize("is_http2", [False], indirect=True)
-def test_on_a_bad_network_nothing_is_lost_or_doubled(
-    shell: Any, client: Any, server: Server, url: str
-) -> None:
-    millstream.DurableStream.create(url, content_type=JSON)
-    with FaultyProxy(server.url, seed=5, rate=0.3) as proxy:
-        stream = shell.DurableStream(
-            f"{proxy.url}/{url.split('/', 3)[3]}", content_type=JSON, retry=QUICK, client=client
-        )
-        producer = shell.IdempotentProducer(stream, "p", max_batch_bytes=100, linger_ms=1, retry=QUICK)
-        for number in range(1000):
-            producer.append(number)
-        producer.close()
-        with stream.stream(live=True) as response:
-            assert list(response.iter_json()) == list(range(1000))
-    assert proxy.fault_count > 10
-
-
-@pytest.mark.parametrize("is_http2", [False], indirect=True)
-def test_what_was_not_sent_is_known(shell: Any, client: Any) -> None:
-    stream = shell.DurableStream(f"http://127.0.0.1:{free_port()}/s", retry=None, client=client)
-    with pytest.raises(TransportError) as caught:
-        stream.head()
-    assert caught.value.unsent is True
 
 
 def test_a_read_that_waits_is_cancelled(server: Server, url: str) -> None:

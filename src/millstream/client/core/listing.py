@@ -14,7 +14,7 @@ MAX_PAGE = 1000
 
 
 class Listed(msgspec.Struct, frozen=True, rename="camel"):
-    """One stream of a listing."""
+    """One stream of a listing; None is what a server does not say."""
 
     path: str
     content_type: str
@@ -22,11 +22,13 @@ class Listed(msgspec.Struct, frozen=True, rename="camel"):
     closed: bool
     bytes: int
     created_ms: int | None = None
+    last_write_ms: int | None = None
     ttl_seconds: int | None = None
     expires_ms: int | None = None
     retain_bytes: int | None = None
     retain_seconds: int | None = None
     forked_from: str | None = None
+    inherited_bytes: int | None = None
 
 
 class Page(msgspec.Struct, frozen=True):

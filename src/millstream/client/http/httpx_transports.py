@@ -8,8 +8,10 @@ HTTP/1.1 once its response has begun, because its socket is known then; otherwis
 import asyncio
 import contextlib
 import socket
+import ssl
 from collections.abc import AsyncIterator, Coroutine, Iterator
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
 import httpx
 
@@ -175,10 +177,23 @@ def _answer(response: httpx.Response, body: bytes = b"") -> Answer:
 
 
 def _failed(request: Request, error: Exception) -> TransportError:
-    code = "TIMEOUT" if isinstance(error, httpx.TimeoutException) else None
+    """Make the error that the other transports would make."""
     reason = str(error) or type(error).__name__
-    message = f"httpx could not complete the request ({reason})"
-    return TransportError(message, url=request.url, code=code, unsent=isinstance(error, _NOT_SENT))
+    code = "TIMEOUT" if isinstance(error, httpx.TimeoutException) else None
+    if isinstance(error, _NOT_SENT):
+        where = urlsplit(request.url).netloc.rpartition("@")[2]
+        code = "UNTRUSTED" if _is_untrusted(error) else code
+        message = f"Could not connect to {where} ({reason})"
+        return TransportError(message, url=request.url, code=code, unsent=True)
+    message = f"No answer in {request.timeout_s:g} s" if code else f"The connection broke ({reason})"
+    return TransportError(message, url=request.url, code=code)
+
+
+def _is_untrusted(error: BaseException | None) -> bool:
+    """Tell whether a certificate was refused: httpx keeps the reason only as the cause of its error."""
+    while error is not None and not isinstance(error, ssl.SSLCertVerificationError):
+        error = error.__cause__ or error.__context__
+    return error is not None
 
 
 def _shut_down(response: httpx.Response) -> None:

@@ -8,7 +8,7 @@ import { parseHex } from "./hex.js";
 import { reloadListing } from "./listing.js";
 import { parseOffset } from "./offsets.js";
 import { Problem, ask, streamPath, streamUrl } from "./server.js";
-import { visible } from "./visible.js";
+import { plain, visible } from "./visible.js";
 
 const $ = (id) => document.getElementById(id);
 let current; // returns the open stream: {name, kind, about}
@@ -21,7 +21,7 @@ export function startActions(whatIsOpen) {
     if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) append(event);
   });
   $("fork-open").addEventListener("click", () => {
-    openDialog("fork", { path: `${current().name}-fork` }, visible(current().name));
+    openDialog("fork", { path: `${plain(current().name)}-fork` }, visible(current().name));
   });
   $("close-open").addEventListener("click", () => openDialog("close", {}, visible(current().name)));
   $("delete-open").addEventListener("click", () => openDialog("delete", {}, visible(current().name)));

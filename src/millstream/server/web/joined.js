@@ -37,6 +37,7 @@ export class Joined {
     this.#choices = choices;
     this.onFollow = onFollow;
     box.replaceChildren(this.#output);
+    new ResizeObserver(() => this.#schedule()).observe(box); // the end stays in view when the box becomes lower
     box.addEventListener("scroll", () => this.#scrolled(), { passive: true });
     field.addEventListener("change", () => {
       this.#isChosen = field.value.trim() !== "";

@@ -135,12 +135,12 @@ export class Log {
   }
 
   #measure() {
+    if (this.#following) this.#schedule(); // the end stays in view when the box becomes lower
     const widthPx = this.#box.clientWidth;
     const columns = Math.floor((widthPx - (widthPx < 600 ? NARROW_MARGIN_PX : MARGIN_PX)) / CHARACTER_PX);
     if (columns === this.#columns || widthPx === 0) return;
     this.#columns = columns;
     if (this.#view !== "plain") this.#refilter();
-    else if (this.#following) this.#schedule();
   }
 
   #stopFollowing() {

@@ -87,6 +87,7 @@ function showView() {
 async function read(mine) {
   const wanted = $("from").value;
   mine.tail?.stop();
+  mine.tail = null;
   mine.turn = {}; // identifies this read: an older one that is still waiting stops
   mine.received = 0;
   mine.isEnded = false;
@@ -160,6 +161,7 @@ function release(mine, { isEnough = false } = {}) {
   const entries = held.isWhole || mine.kind !== "text" ? held.entries : held.entries.slice(1);
   if (entries.length < held.number && !held.isWhole && !isEnough) {
     mine.tail.stop();
+    mine.tail = null;
     readLast(mine, held.factor * 8);
     return;
   }
@@ -190,6 +192,7 @@ function refused(mine, error) {
     setTimeout(() => open === mine && openStream(mine.name), 1500);
   } else {
     say("failed", error.message);
+    if (!mine.received) $("joined-note").hidden = true; // it would say that there are no messages yet
     $("stream-problem").textContent = error.message;
     $("stream-problem").hidden = false;
     offerToken($("stream-problem"), error);
@@ -205,13 +208,14 @@ function startCounting() {
   let before = { mine: null, received: 0, atMs: 0 };
   setInterval(() => {
     const atMs = performance.now();
-    if (open?.kind) {
-      const perSecond = before.mine === open ? ((open.received - before.received) * 1000) / (atMs - before.atMs) : 0;
-      const rate = perSecond >= 1 ? ` · ${open.kind === "binary" ? bytes(perSecond) : count(Math.round(perSecond))}/s` : "";
-      $("counts").textContent = `${AMOUNTS[open.kind](open.received)}${rate}`;
-      $("counts").dataset.received = open.received;
+    const mine = open?.tail && !open.held ? open : null; // what is held back is not shown yet
+    if (mine) {
+      const perSecond = before.mine === mine ? ((mine.received - before.received) * 1000) / (atMs - before.atMs) : 0;
+      const rate = perSecond >= 1 ? ` · ${mine.kind === "binary" ? bytes(perSecond) : count(Math.round(perSecond))}/s` : "";
+      $("counts").textContent = `${AMOUNTS[mine.kind](mine.received)}${rate}`;
+      $("counts").dataset.received = mine.received;
     }
-    before = { mine: open, received: open?.received ?? 0, atMs };
+    before = { mine, received: mine?.received ?? 0, atMs };
   }, 500);
 }
 

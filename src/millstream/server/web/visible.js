@@ -12,3 +12,8 @@ export function visible(text) {
     return `⟨U+${code.toString(16).toUpperCase().padStart(4, "0")}⟩`;
   });
 }
+
+/** Leave those characters out: for what is suggested in a field, which shows characters as they are. */
+export function plain(text) {
+  return text.replace(HIDING, "");
+}

@@ -1,0 +1,1 @@
+from python_client.test_closure import *  # noqa: F403

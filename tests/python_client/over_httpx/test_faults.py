@@ -1,0 +1,1 @@
+from python_client.test_faults import *  # noqa: F403

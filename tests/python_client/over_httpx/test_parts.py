@@ -1,0 +1,1 @@
+from python_client.test_parts import *  # noqa: F403

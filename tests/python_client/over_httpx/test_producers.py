@@ -1,0 +1,1 @@
+from python_client.test_producers import *  # noqa: F403

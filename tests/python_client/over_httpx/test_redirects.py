@@ -1,0 +1,1 @@
+from python_client.test_redirects import *  # noqa: F403

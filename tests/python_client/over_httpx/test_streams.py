@@ -1,0 +1,1 @@
+from python_client.test_streams import *  # noqa: F403

@@ -1,0 +1,1 @@
+from python_client.test_tls import *  # noqa: F403

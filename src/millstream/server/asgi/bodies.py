@@ -32,6 +32,8 @@ class ArrivingBody:
         self._received = bytearray()
         self._held_bytes = 0
         self._refusal: Reply | None = None
+        self._has_room = asyncio.Event()
+        self._has_room.set()
         self._timeout = asyncio.timeout(routes.settings.body_timeout_s)
 
     async def read(self) -> bytes | Reply | None:
@@ -42,7 +44,8 @@ class ArrivingBody:
         except TimeoutError:
             if not self._timeout.expired():
                 raise
-            return self._refusal or problems.REQUEST_TIMEOUT
+            waits = not self._has_room.is_set()
+            return self._refusal or (problems.BODIES_FULL if waits else problems.REQUEST_TIMEOUT)
 
     async def _read(self) -> bytes | Reply | None:
         settings, request = self._routes.settings, self._request
@@ -51,6 +54,8 @@ class ArrivingBody:
         refusal = self._routes.refuse_head(request) if is_checked else None
         due = due_bytes(0, settings)
         while refusal is None:
+            if is_checked and (refusal := await self._claim(length)) is not None:
+                break
             message = await self._receive()
             if message["type"] != "http.request":
                 return None
@@ -62,15 +67,41 @@ class ArrivingBody:
             if size > SMALL_BODY_BYTES and not is_checked:
                 is_checked = True
                 refusal = self._routes.refuse_head(request)
-            self._hold(size, is_arriving=size > SMALL_BODY_BYTES and not is_whole)
+            if is_whole:
+                self._bodies.forget(self)
+            self._hold(size)
             refusal = refusal or self._refusal
             if is_whole and refusal is None:
                 body, self._received = bytes(self._received), bytearray()
                 return body
             if size >= due:
                 due = due_bytes(size, settings)
-                self._timeout.reschedule(asyncio.get_running_loop().time() + settings.body_timeout_s)
+                self._give_time()
         return refusal
+
+    async def _claim(self, length: bytes) -> Reply | None:
+        """Wait until there is room for the whole body; return why it is refused, if it is."""
+        size = int(length) if length.isdigit() else self._routes.settings.max_body_bytes
+        self._bodies.claim(self, len(self._received), size)
+        await self._has_room.wait()
+        return self._refusal
+
+    def _give_time(self) -> None:
+        if not self._timeout.expired():
+            now_s = asyncio.get_running_loop().time()
+            self._timeout.reschedule(now_s + self._routes.settings.body_timeout_s)
+
+    def await_room(self, *, is_slow: bool) -> None:
+        """Read no further message."""
+        self._has_room.clear()
+        if not is_slow:
+            self._give_time()
+
+    def resume_body(self, *, is_slow: bool) -> None:
+        """Read on: there is room for the body."""
+        self._has_room.set()
+        if not is_slow:
+            self._give_time()
 
     def refuse_body(self) -> None:
         """Give up the body: others need the room."""
@@ -82,8 +113,9 @@ class ArrivingBody:
     def release(self) -> None:
         """Drop what has arrived; called when the request is answered, and again when that is done already."""
         self._received = bytearray()
-        self._hold(0, is_arriving=False)
+        self._bodies.forget(self)
+        self._hold(0)
 
-    def _hold(self, held_bytes: int, *, is_arriving: bool) -> None:
+    def _hold(self, held_bytes: int) -> None:
         before, self._held_bytes = self._held_bytes, held_bytes
-        self._bodies.report(self, held_bytes - before, is_arriving=is_arriving)
+        self._bodies.report(held_bytes - before)

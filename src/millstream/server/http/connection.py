@@ -32,7 +32,7 @@ from millstream.server.http.wire import CONTINUE, LAST_CHUNK, encode_head, encod
 from millstream.server.live.feeds import EventFeed
 from millstream.server.live.frames import Frame
 from millstream.server.long_answers import LongBody, StreamLostError
-from millstream.server.request import SMALL_BODY_BYTES, Request
+from millstream.server.request import Request
 from millstream.server.telemetry.latencies import Timing
 from millstream.store.pending import Pending
 
@@ -49,7 +49,9 @@ class Connection(asyncio.Protocol):
     __slots__ = (
         "_address",
         "_answering",
+        "_awaits_room",
         "_chunked",
+        "_claims_room",
         "_closing",
         "_deadline_s",
         "_due_bytes",
@@ -88,6 +90,8 @@ class Connection(asyncio.Protocol):
         self._deadline_s = 0.0
         self._due_bytes = 0.0
         self._held_bytes = 0
+        self._claims_room = False
+        self._awaits_room = False
         self.writable = True
 
     # -- The transport calls these ---------------------------------------------------------------
@@ -110,6 +114,7 @@ class Connection(asyncio.Protocol):
         """Clean up: the client is gone."""
         self._closing = True
         self._server.dismiss(self, self._address)
+        self._parser.abandon()
         self._hold(0)
         if self._waiting is not None:
             self._waiting.abandon()
@@ -148,7 +153,7 @@ class Connection(asyncio.Protocol):
         elif parser.in_body:
             if is_new or not was_in_body or parser.body_bytes >= self._due_bytes:
                 self._await_body()
-            if len(data) >= _YIELD_BYTES:
+            if len(data) >= _YIELD_BYTES and not self._awaits_room:
                 self._transport.pause_reading()
                 self._server.read_turns.add(self._resume_reading)
         elif is_new and not parser.is_idle:
@@ -156,7 +161,8 @@ class Connection(asyncio.Protocol):
 
     def _resume_reading(self) -> None:
         """Go on with a body, after other connections have had their turn."""
-        if self.writable and not self._parser.is_full and not self._transport.is_closing():
+        may_read = self.writable and not self._parser.is_full and not self._awaits_room
+        if may_read and not self._transport.is_closing():
             self._transport.resume_reading()
 
     def eof_received(self) -> bool:
@@ -297,8 +303,8 @@ class Connection(asyncio.Protocol):
         if parser.requests and self._answering is None and self.writable and not self._closing:
             was_full = parser.is_full
             request = parser.take()
-            if was_full and not parser.is_full:
-                self._transport.resume_reading()
+            if was_full:
+                self._resume_reading()
             self._answer(request)
 
     def _await_body(self) -> None:
@@ -306,17 +312,42 @@ class Connection(asyncio.Protocol):
         settings = self._server.settings
         self._wait_at_most(settings.body_timeout_s)
         self._due_bytes = due_bytes(self._parser.body_bytes, settings)
-        if self._parser.claim_continue():
+        if not self._awaits_room and self._parser.claim_continue():
             self._transport.write(CONTINUE)
 
     def _answering_bytes(self) -> int:
         return len(self._answering.body) if self._answering is not None else 0
 
     def _hold(self, held_bytes: int) -> None:
-        """Report how many bytes of bodies this connection holds."""
+        """Report how many bytes of bodies this connection holds, and claim room for a large one."""
         before, self._held_bytes = self._held_bytes, held_bytes
-        is_arriving = self._parser.body_bytes > SMALL_BODY_BYTES
-        self._server.bodies.report(self, held_bytes - before, is_arriving=is_arriving)
+        bodies = self._server.bodies
+        if self._parser.large_body_bytes:
+            self._claims_room = True
+            bodies.report(held_bytes - before)
+            if size := self._parser.large_body_bytes:  # otherwise it was just refused, for others
+                bodies.claim(self, self._parser.body_bytes, size)
+        elif self._claims_room:
+            self._claims_room = self._awaits_room = False
+            bodies.forget(self)
+            bodies.report(held_bytes - before)
+            self._resume_reading()
+        elif held_bytes != before:
+            bodies.report(held_bytes - before)
+
+    def await_room(self, *, is_slow: bool) -> None:
+        """Stop reading the body that is arriving."""
+        self._awaits_room = True
+        self._transport.pause_reading()
+        if not is_slow and self._answering is None:
+            self._wait_at_most(self._server.settings.body_timeout_s)
+
+    def resume_body(self, *, is_slow: bool) -> None:
+        """Read the body that is arriving: there is room for it."""
+        self._awaits_room = False
+        if not is_slow and self._answering is None:
+            self._await_body()
+        self._resume_reading()
 
     def refuse_body(self) -> None:
         """Give up the body that is arriving: others need the room."""
@@ -363,7 +394,7 @@ class Connection(asyncio.Protocol):
         if self._closing:
             self._drop()
         elif self._answering is None and not self._parser.is_idle:
-            self._refuse(problems.REQUEST_TIMEOUT)
+            self._refuse(problems.BODIES_FULL if self._awaits_room else problems.REQUEST_TIMEOUT)
         elif (unsent := self._transport.get_write_buffer_size()) != self._unsent:
             self._unsent = unsent  # the client is still taking its response
             self._deadline_s = now_s + self._server.settings.idle_timeout_s

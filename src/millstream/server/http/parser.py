@@ -98,6 +98,16 @@ class RequestParser:
         """Whether as many requests are queued as one client may have."""
         return len(self.requests) >= _MAX_QUEUED or self.queued_bytes > self._max_body_bytes
 
+    @property
+    def large_body_bytes(self) -> int:
+        """The size that the body that is arriving has, or may get; 0 if it is small or not read."""
+        if not self.in_body or self.refusal is not None:
+            return 0
+        length = self._headers.get(b"content-length")
+        if length is None:  # in chunks
+            return self._max_body_bytes if self.body_bytes > SMALL_BODY_BYTES else 0
+        return size if (size := int(length)) > SMALL_BODY_BYTES else 0
+
     def take(self) -> Request:
         """Take the next request from the queue."""
         request = self.requests.popleft()
@@ -189,6 +199,12 @@ class RequestParser:
             self.refusal = reply
             self._body = bytearray()
             self.body_bytes = 0
+
+    def abandon(self) -> None:
+        """Drop what has arrived: the client is gone, and garbage collection may come much later."""
+        self.refuse(problems.MALFORMED_HTTP)
+        self.requests.clear()
+        self.queued_bytes = 0
 
     def _refuse_head(self) -> None:
         too_long_url = len(self._url) > self._settings.max_url_bytes

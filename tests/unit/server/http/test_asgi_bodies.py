@@ -1,7 +1,7 @@
 """Bodies of ASGI requests: the minimum rate, the budget, and that what ends gives its room back (rule H4)."""
 
 import asyncio
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -100,16 +100,35 @@ def test_a_slow_body_that_keeps_the_minimum_rate_is_read() -> None:
     asyncio.run(main())
 
 
-def test_the_body_that_began_first_is_given_up_at_once() -> None:
+def test_a_body_waits_until_there_is_room_for_it() -> None:
     async def main() -> None:
-        bodies = Bodies(2 * LARGE)
-        heads = Heads(Settings(body_timeout_s=60))
-        first = asyncio.create_task(arriving(Client(b"b" * LARGE), bodies, heads).read())
+        bodies = Bodies(4 * LARGE)
+        heads = Heads(Settings(body_timeout_s=60, max_body_bytes=3 * LARGE))
+        first = arriving(Client(b"b" * LARGE, b"b", is_whole=True), bodies, heads)
+        assert await first.read() == b"b" * (LARGE + 1)
+        second = arriving(Client(b"b" * LARGE, b"b" * LARGE, is_whole=True), bodies, heads)
+        waiting = asyncio.create_task(second.read())
         await asyncio.sleep(0.01)
-        second = arriving(Client(b"b" * LARGE, b"b", is_whole=True), bodies, heads)
-        assert await second.read() == b"b" * (LARGE + 1)
-        assert await asyncio.wait_for(first, 10) is problems.BODIES_FULL
-        assert bodies.held_bytes == LARGE + 1
+        assert not waiting.done()
+        first.release()
+        assert await asyncio.wait_for(waiting, 10) == b"b" * 2 * LARGE
+
+    asyncio.run(main())
+
+
+def test_a_body_that_waits_too_long_is_refused() -> None:
+    async def main() -> None:
+        bodies = Bodies(3 * LARGE)
+        heads = Heads(Settings(body_timeout_s=0.2, max_body_bytes=3 * LARGE))
+        first = arriving(Client(b"b" * 3 * LARGE, is_whole=True), bodies, heads)
+        assert isinstance(await first.read(), bytes)
+        headers = {b"content-length": b"200000"}
+        request, routes = Request(b"POST", b"/s", b"", headers, b""), cast(Any, heads)
+        second = ArrivingBody(Client(b"b").receive, routes, request, bodies)
+        assert await second.read() is problems.BODIES_FULL
+        second.release()
+        assert not bodies._waiting
+        assert bodies.held_bytes == 3 * LARGE
 
     asyncio.run(main())
 

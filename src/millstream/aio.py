@@ -1,5 +1,6 @@
 """The async client: the names of `millstream`, awaited."""
 
+from millstream.client.aio.deletions import delete_all
 from millstream.client.aio.parts import Multipart
 from millstream.client.aio.producer import IdempotentProducer
 from millstream.client.aio.responses import StreamResponse, Subscription
@@ -77,5 +78,6 @@ __all__ = [
     "TransportError",
     "UnauthorizedError",
     "UnexpectedStatusError",
+    "delete_all",
     "stream",
 ]

@@ -35,6 +35,7 @@ from millstream.client.core.models import (
 )
 from millstream.client.core.retry import Retry
 from millstream.client.http.sync_sockets import HttpClient
+from millstream.client.sync.deletions import delete_all
 from millstream.client.sync.parts import Multipart
 from millstream.client.sync.producer import IdempotentProducer
 from millstream.client.sync.responses import StreamResponse, Subscription
@@ -77,5 +78,6 @@ __all__ = [
     "TransportError",
     "UnauthorizedError",
     "UnexpectedStatusError",
+    "delete_all",
     "stream",
 ]

@@ -17,6 +17,7 @@ COMMANDS = {
     "list": ["list", "NAME"],
     "bench": ["bench", "--seconds", "0.1", "--connections", "1"],
     "delete": ["delete", "--yes", "NAME"],
+    "delete many": ["delete", "--yes", "--prefix", "NAME-many/"],
     "token": ["token", "read", "--secret", "0123456789abcdef0123456789abcdef"],
 }
 

@@ -128,6 +128,38 @@ def test_deleting_asks_on_a_terminal(cli: Cli, events: str) -> None:
     assert cli("head", events).code == 4
 
 
+def test_deleting_a_prefix_asks_how_many_on_a_terminal(cli: Cli, events: str) -> None:
+    for number in range(3):
+        cli("create", f"{events}/{number}")
+    kept = cli.terminal("delete", "--prefix", f"{events}/", typed=b"n\n")
+    assert kept.code == 1
+    assert f"Delete 3 streams whose paths begin with {events}/ for good?" in kept.text
+    assert "Nothing was deleted" in kept.text
+    gone = cli.terminal("delete", "--prefix", f"{events}/", "--glob", f"{events}/[!x]*", typed=b"")
+    assert gone.text.endswith("0 streams are deleted\n"), "nothing matches, so there is nothing to ask"
+    gone = cli.terminal("delete", "--prefix", f"{events}/", typed=b"y\n")
+    assert gone.code == 0
+    assert gone.text.endswith("3 streams are deleted\n")
+    assert cli("head", events).code == 0
+    assert cli("head", f"{events}/1").code == 4
+
+
+def test_a_prefix_is_deleted_from_a_script_that_says_yes(cli: Cli, events: str) -> None:
+    for number in range(3):
+        cli("create", f"{events}/{number}")
+    refused = cli("delete", "--prefix", f"{events}/")
+    assert refused.code == 2
+    assert "--yes" in refused.err
+    glob = f"{events}/[01]"
+    assert cli("delete", "--yes", "--glob", f"{events}/1").records == [
+        {"prefix": None, "glob": f"{events}/1", "deleted": 1}
+    ]
+    assert cli("delete", "--yes", "--glob", glob).records[0]["deleted"] == 0, "a glob has stars only"
+    assert cli("delete", "-y", "--prefix", f"{events}/").records == [
+        {"prefix": f"{events}/", "glob": None, "deleted": 2}
+    ]
+
+
 def test_several_streams_are_deleted_without_a_question_when_piped(cli: Cli, events: str) -> None:
     cli("create", f"{events}-2")
     ended = cli("delete", events, f"{events}-2")

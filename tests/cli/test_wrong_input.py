@@ -34,6 +34,10 @@ WRONG: dict[str, list[tuple[list[str], int, str]]] = {
     "delete": [
         (["NOTHING"], Exit.NOT_FOUND, "There is no such stream"),
         ([], Exit.USAGE, "Missing argument"),
+        (["--prefix", "STREAM"], Exit.USAGE, "no terminal to ask on"),
+        (["--yes", "--prefix", ""], Exit.USAGE, "--prefix is empty"),
+        (["--yes", "--prefix", "/x/", "--glob", ""], Exit.USAGE, "--glob is empty"),
+        (["--yes", "STREAM", "--prefix", "/x/"], Exit.USAGE, "excludes --prefix"),
     ],
     "fork": [
         (["NOTHING", "/new"], Exit.NOT_FOUND, "There is no such stream"),

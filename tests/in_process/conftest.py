@@ -65,10 +65,14 @@ class InProcess:
         def stream(url: str, **options: Any) -> Any:
             return millstream.aio.stream(url.replace(over_http, local), client=streams.client, **options)
 
+        def delete_all(_url: str, prefix: str | None = None, **options: Any) -> Any:
+            return streams.delete_all(prefix, **options)
+
         Own.__module__ = millstream.aio.DurableStream.__module__  # by which the shell knows what to wrap
         self.DurableStream: Any = Blocking(self, Own)  # type: ignore[arg-type]
         self.IdempotentProducer: Any = Blocking(self, millstream.aio.IdempotentProducer)  # type: ignore[arg-type]
         self.stream: Any = Blocking(self, stream)  # type: ignore[arg-type]
+        self.delete_all: Any = Blocking(self, delete_all)  # type: ignore[arg-type]
 
     def run(self, work: Any) -> Any:
         async def wait() -> Any:

@@ -20,7 +20,7 @@ ERRORS = {
 NAMES = ERRORS | {
     "AppendResult", "ByteChunk", "CloseResult", "DurableStream", "HeadResult", "HttpClient",
     "IdempotentProducer", "JsonBatch", "Multipart", "ProducerStamp", "Retry", "StreamResponse",
-    "Subscription", "TextChunk", "stream",
+    "Subscription", "TextChunk", "delete_all", "stream",
 }  # fmt: skip
 MEMBERS = {
     "DurableStream": {
@@ -57,6 +57,7 @@ OPTIONS = {
     "stream": (
         "url", "offset", "live", "headers", "params", "cursor", "timeout", "retry", "on_error", "client",
     ),
+    "delete_all": ("url", "prefix", "glob", "on_progress", "headers", "timeout", "retry", "client"),
     "IdempotentProducer": (
         "stream", "producer_id", "epoch", "resume", "repeat", "auto_claim", "max_batch_bytes", "linger_ms",
         "max_in_flight", "on_error", "retry",

@@ -63,7 +63,7 @@ def test_without_tokens_only_this_machine_is_answered(loop: str) -> None:
         assert httpx.get(f"{server.url}/streams/a").status_code == 200
 
 
-@pytest.mark.parametrize("name", ["X-Forwarded-For", "Forwarded", "X-Real-IP", "Via"])
+@pytest.mark.parametrize("name", ["X-Forwarded-For", "X-Forwarded-Host", "Forwarded", "X-Real-IP", "Via"])
 def test_a_client_behind_a_proxy_is_not_on_this_machine(name: str) -> None:
     """The proxy is; and who it speaks for could write anything into the header."""
     with TestClient(guarded.plain, client=("127.0.0.1", 9)) as client:
@@ -210,6 +210,17 @@ def test_the_servers_own_paths_are_asked_for(authorized: Callable[..., httpx.Res
         assert authorized("GET", f"/__ds/{control}", "ann").status_code == 403, control
         assert authorized("GET", f"/__ds/{control}", "root").status_code == 200, control
     assert authorized("GET", "/__ds/healthz").status_code == 200
+
+
+def test_many_streams_are_deleted_as_far_as_the_application_allows_to_write(
+    authorized: Callable[..., httpx.Response],
+) -> None:
+    """X5."""
+    authorized("PUT", "/shared/many/1", "shared")
+    query = "/__ds/streams?prefix=/shared/many/"
+    for user in ("ann", "reader", "unknown"):
+        assert authorized("DELETE", query, user).status_code == 403, user
+    assert authorized("DELETE", query, "root").json() == {"deleted": 1, "cursor": None}
 
 
 def test_pages_of_other_origins_may_not_write(authorized: Callable[..., httpx.Response]) -> None:

@@ -150,31 +150,35 @@ def test_a_server_that_is_stopped_by_its_own_program_does_not_wait_either() -> N
             async with client.stream("GET", "/s?offset=-1&live=sse", timeout=60) as answer:
                 await until(lambda: bool(routes.live.feeds))
                 server.should_exit = True
-                await answer.aread()
-        await asyncio.wait_for(serving, PROMPTLY_S)
+                async with asyncio.timeout(PROMPTLY_S):
+                    await answer.aread()
+                    await serving
 
     before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
     asyncio.run(main())
     assert {number: signal.getsignal(number) for number in before} == before
 
 
-def test_handlers_of_the_application_are_called_and_come_back() -> None:
+@pytest.mark.parametrize("is_reversed", [True, False])
+def test_handlers_of_the_application_are_called_and_come_back(is_reversed: bool) -> None:
+    """Closed in the order of their opening, they leave a handler that only calls the one before."""
     calls: list[int] = []
 
     def handler(number: int, _frame: object) -> None:
         calls.append(number)
 
     async def main() -> None:
-        first, second = MillstreamApp(store="memory"), MillstreamApp(store="memory")
-        routes = [await first.open(), await second.open()]
+        apps = [MillstreamApp(store="memory"), MillstreamApp(store="memory")]
+        routes = [await app.open() for app in apps]
         signal.raise_signal(signal.SIGTERM)
         await until(lambda: all(one.live.draining for one in routes))
-        await first.close()
-        await second.close()
+        for app in reversed(apps) if is_reversed else apps:
+            await app.close()
 
     before = signal.signal(signal.SIGTERM, handler)
     try:
         asyncio.run(main())
+        assert not is_reversed or signal.getsignal(signal.SIGTERM) is handler
         signal.raise_signal(signal.SIGTERM)
         assert calls == [signal.SIGTERM, signal.SIGTERM]
     finally:

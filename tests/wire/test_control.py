@@ -68,7 +68,7 @@ def test_an_unknown_control_path_is_not_a_stream() -> None:
     with millstream() as server:
         for path in ("/__ds/nothing", "/%5f%5fds/x", "//__ds/x", "/v1/stream/__ds/x"):
             assert httpx.put(server.url + path, headers=TEXT).status_code == 404
-        assert httpx.post(f"{server.url}/__ds/streams").headers["allow"] == "GET, HEAD, OPTIONS"
+        assert httpx.post(f"{server.url}/__ds/access").headers["allow"] == "GET, HEAD, OPTIONS"
 
 
 @pytest.mark.parametrize("start", [durable_millstream, uvicorn_server], ids=["native", "asgi"])

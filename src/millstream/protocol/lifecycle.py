@@ -121,6 +121,11 @@ class Delete(msgspec.Struct, frozen=True):
     soft: bool
 
 
+def ends_alone(stream: Stream) -> bool:
+    """Tell whether the end of a stream changes no other one: it has no forks, and is none."""
+    return stream.fork is None and not stream.fork_count
+
+
 def plan_delete(stream: Stream) -> Delete | SoftDeleted:
     """Decide a DELETE, or the end of a stream that has expired (rule F2)."""
     if stream.soft_deleted:

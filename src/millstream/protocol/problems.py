@@ -211,6 +211,7 @@ def not_authorized(action: str) -> Reply:
 
 
 LISTING_FORBIDDEN: Final = problem(403, "FORBIDDEN", "The token does not allow to read any stream.")
+DELETION_FORBIDDEN: Final = problem(403, "FORBIDDEN", "The token does not allow to write any stream.")
 
 
 def is_forbidden(reply: Reply) -> bool:

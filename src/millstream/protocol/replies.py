@@ -16,7 +16,7 @@ from millstream.protocol.content import JSON, Kind, is_active
 from millstream.protocol.http import Header, Reply
 from millstream.protocol.offsets import format_offset
 
-EXTENSIONS: Final = (headers.MILLSTREAM_EXTENSIONS, b"until, list, parts, retain")
+EXTENSIONS: Final = (headers.MILLSTREAM_EXTENSIONS, b"until, list, parts, retain, delete")
 
 _CLOSED = (headers.STREAM_CLOSED, b"true")
 _UP_TO_DATE = (headers.STREAM_UP_TO_DATE, b"true")
@@ -163,6 +163,12 @@ def listing(found: Iterable[streams.Stream], cursor: str | None, may_read: Calla
     A fork's source is named only to a caller that may read it.
     """
     page = {"streams": [_listed(stream, may_read) for stream in found], "cursor": cursor}
+    return Reply(200, [(headers.CONTENT_TYPE, b"application/json"), _NO_STORE], msgspec.json.encode(page))
+
+
+def many_deleted(count: int, cursor: str | None) -> Reply:
+    """Answer how many streams are deleted, and where to continue if there may be more (rule X5)."""
+    page = {"deleted": count, "cursor": cursor}
     return Reply(200, [(headers.CONTENT_TYPE, b"application/json"), _NO_STORE], msgspec.json.encode(page))
 
 

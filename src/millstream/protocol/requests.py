@@ -3,7 +3,7 @@
 Parsing knows no stream. It understands a request or raises `MalformedError`; whether the request is
 accepted is decided in `streams`, `forks`, `parts` and `reads`.
 
-PROTOCOL.md 5; rules A3, A4, C2, C4, F1, G7, L1, X1, X2.
+PROTOCOL.md 5; rules A3, A4, C2, C4, F1, G7, L1, X1, X2, X5.
 """
 
 import enum
@@ -17,7 +17,7 @@ from millstream.protocol.content import is_json
 from millstream.protocol.cursors import parse_cursor
 from millstream.protocol.errors import MalformedError
 from millstream.protocol.expiry import FOREVER, Lifetime, parse_lifetime
-from millstream.protocol.globs import MAX_GLOB_BYTES
+from millstream.protocol.globs import MAX_GLOB_BYTES, glob_matches
 from millstream.protocol.names import parse_name
 from millstream.protocol.offsets import NOW, START, parse_offset
 from millstream.protocol.producers import Stamp, parse_stamp
@@ -27,7 +27,10 @@ from millstream.protocol.retention import KEEP_ALL, Retention, parse_retention
 Headers = Mapping[bytes, bytes]
 
 MAX_PAGE: Final = 1000
-"""Most streams in one page of a listing."""
+"""Most streams in one page of a listing, or of a deletion."""
+
+USUAL_PAGE: Final = 100
+"""Streams in one page of a listing that asks for no other number."""
 
 
 class AppendRequest(msgspec.Struct, frozen=True, gc=False):
@@ -84,6 +87,19 @@ class ListingRequest(msgspec.Struct, frozen=True, gc=False):
     glob: str
     after: str
     limit: int
+
+
+class DeletionRequest(msgspec.Struct, frozen=True, gc=False):
+    """A deletion of many streams: which names, after which one, and how many at most (rule X5)."""
+
+    prefix: str
+    glob: str
+    after: str
+    limit: int
+
+    def selects(self, name: str) -> bool:
+        """Tell whether a stream whose name has the prefix is to be deleted."""
+        return not self.glob or glob_matches(self.glob, name)
 
 
 def parse_append(fields: Headers, body: bytes) -> AppendRequest:
@@ -203,12 +219,34 @@ def asks_what_get_answers(query: Query) -> bool:
 
 def parse_listing(query: Query) -> ListingRequest:
     """Read the parameters of a listing."""
-    limit = headers.parse_integer(query.one(b"limit") or b"100", "limit")
+    limit = _page_size(query, USUAL_PAGE)
+    return ListingRequest(_text(query, b"prefix"), _glob(query), _text(query, b"cursor"), limit)
+
+
+def parse_deletion(query: Query) -> DeletionRequest:
+    """Read the parameters of a deletion of many streams; what it deletes is said, never left out."""
+    prefix, glob = _text(query, b"prefix"), _glob(query)
+    if not (prefix or glob) or (query.has(b"prefix") and not prefix):
+        raise MalformedError(
+            "MISSING_PREFIX",
+            "Say what to delete: prefix=/chat/ or glob=/chat/*, or prefix=/ for every stream.",
+        )
+    if prefix and not prefix.startswith("/"):
+        raise MalformedError("INVALID_PREFIX", "prefix begins with a slash, as every stream's path does.")
+    return DeletionRequest(prefix, glob, _text(query, b"cursor"), _page_size(query, MAX_PAGE))
+
+
+def _page_size(query: Query, usual: int) -> int:
+    limit = headers.parse_integer(query.one(b"limit") or b"%d" % usual, "limit")
     if not 1 <= limit <= MAX_PAGE:
         raise MalformedError("INVALID_LIMIT", f"limit is from 1 to {MAX_PAGE}.")
+    return limit
+
+
+def _glob(query: Query) -> str:
     if len(query.one(b"glob") or b"") > MAX_GLOB_BYTES:
         raise MalformedError("GLOB_TOO_LONG", f"glob is at most {MAX_GLOB_BYTES} bytes long.")
-    return ListingRequest(_text(query, b"prefix"), _text(query, b"glob"), _text(query, b"cursor"), limit)
+    return _text(query, b"glob")
 
 
 def parse_access(query: Query) -> str | None:

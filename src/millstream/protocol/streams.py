@@ -41,7 +41,7 @@ class Fork(msgspec.Struct, frozen=True, gc=False):
     base: int
 
 
-class Stream(msgspec.Struct, omit_defaults=True):
+class Stream(msgspec.Struct, omit_defaults=True, gc=False):
     """All that decisions about a stream depend on."""
 
     id: int
@@ -77,6 +77,10 @@ class Stream(msgspec.Struct, omit_defaults=True):
     def last_write_ms(self) -> int:
         """When the stream was last appended to or closed, or else created."""
         return self.written_ms or self.created_ms
+
+    def arrival_ms(self, now_ms: int) -> int:
+        """Give the time of an append that is decided now: never before that of the last one (rule X7)."""
+        return max(now_ms, self.written_ms or self.created_ms)
 
     @property
     def base(self) -> int:
@@ -266,7 +270,7 @@ def apply_append(stream: Stream, change: Append, now_ms: int) -> None:
     if stream.retention.seconds is not None and change.tail > stream.tail:
         stream.marks = retention.marked(stream.marks, stream.retention, change.tail, now_ms)
     stream.tail = change.tail
-    stream.written_ms = now_ms
+    stream.written_ms = stream.arrival_ms(now_ms)
     stamp = change.stamp
     if stamp is not None:
         _remember(stream, change, stamp, now_ms)

@@ -10,6 +10,7 @@ from millstream.protocol.queries import Query
 from millstream.protocol.requests import (
     AppendRequest,
     CreateRequest,
+    DeletionRequest,
     ListingRequest,
     LiveMode,
     ReadRequest,
@@ -17,6 +18,7 @@ from millstream.protocol.requests import (
     location,
     parse_append,
     parse_create,
+    parse_deletion,
     parse_listing,
     parse_read,
 )
@@ -227,6 +229,41 @@ def test_a_malformed_listing_is_refused(query: bytes) -> None:
     """X2."""
     with pytest.raises(MalformedError):
         parse_listing(Query(query))
+
+
+@pytest.mark.parametrize(
+    ("query", "request_"),
+    [
+        (b"prefix=/", DeletionRequest("/", "", "", 1000)),
+        (b"glob=a/*", DeletionRequest("", "a/*", "", 1000)),
+        (b"prefix=%2Fa&glob=**&cursor=%2Fa%2F1&limit=7", DeletionRequest("/a", "**", "/a/1", 7)),
+    ],
+)
+def test_a_deletion_says_what_it_deletes(query: bytes, request_: DeletionRequest) -> None:
+    """X5."""
+    assert parse_deletion(Query(query)) == request_
+
+
+@pytest.mark.parametrize(
+    ("query", "code"),
+    [
+        (b"", "MISSING_PREFIX"),
+        (b"prefix=", "MISSING_PREFIX"),
+        (b"prefix=&glob=*", "MISSING_PREFIX"),  # a variable that was not set
+        (b"glob=", "MISSING_PREFIX"),
+        (b"limit=5", "MISSING_PREFIX"),
+        (b"prefix=chat", "INVALID_PREFIX"),
+        (b"prefix=/&limit=0", "INVALID_LIMIT"),
+        (b"prefix=/&limit=1001", "INVALID_LIMIT"),
+        (b"prefix=/&prefix=/a", "REPEATED_PARAMETER"),
+        (b"glob=" + b"a" * 1025, "GLOB_TOO_LONG"),
+    ],
+)
+def test_a_deletion_that_does_not_say_so_is_refused(query: bytes, code: str) -> None:
+    """X5."""
+    with pytest.raises(MalformedError) as refused:
+        parse_deletion(Query(query))
+    assert refused.value.code == code
 
 
 @pytest.mark.parametrize(

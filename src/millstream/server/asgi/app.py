@@ -17,6 +17,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 from urllib.parse import quote, unquote_to_bytes
 
+from millstream.client.aio.deletions import delete_all
 from millstream.client.aio.streams import DurableStream
 from millstream.client.core.errors import MillstreamError
 from millstream.protocol import problems
@@ -170,6 +171,10 @@ class MillstreamApp:
     async def create(self, path: str, **options: Any) -> DurableStream:
         """Create a stream of this application; with the options of `millstream.aio.DurableStream.create`."""
         return await DurableStream.create(self.url(path), client=self.client, **options)
+
+    async def delete_all(self, prefix: str | None = None, **options: Any) -> int:
+        """Delete the streams of this application below a prefix; with the options of `aio.delete_all`."""
+        return await delete_all(ORIGIN + quote(self.settings.path), prefix, client=self.client, **options)
 
     # -- Requests ----------------------------------------------------------------------------------
 

@@ -1,6 +1,7 @@
 """The control APIs below `__ds`: requests about the server instead of one stream.
 
 GET __ds/streams   the listing (`listing`); only streams that the token may read
+DELETE the same    deletes many (`deletions`); only streams that the token may write
 GET __ds/access    what the token allows, on one stream or on any
 GET __ds/metrics   for Prometheus; this and the next two need the scope `admin` if tokens are required
 GET __ds/server    version, uptime, sizes and totals
@@ -17,11 +18,13 @@ import msgspec
 from millstream.protocol import caching, headers, problems
 from millstream.protocol.http import Header, Reply
 from millstream.protocol.queries import Query
-from millstream.protocol.requests import parse_access, parse_history, parse_listing
+from millstream.protocol.requests import parse_access, parse_deletion, parse_history, parse_listing
 from millstream.server.access.auth import Auth, refuse
 from millstream.server.access.grants import Action, access_of
+from millstream.server.access.origins import Origins
 from millstream.server.live.readers import LiveReaders
 from millstream.server.request import Answer, Request
+from millstream.server.routes.deletions import Deletions
 from millstream.server.routes.listing import Listing
 from millstream.server.routes.pages import Pages
 from millstream.server.telemetry import metrics
@@ -42,6 +45,8 @@ class Control:
         live: LiveReaders,
         auth: Auth,
         listing: Listing,
+        deletions: Deletions,
+        origins: Origins,
         metrics: Metrics,
         overview: Overview,
         clock_ms: Callable[[], int],
@@ -50,6 +55,8 @@ class Control:
         self._live = live
         self._auth = auth
         self._listing = listing
+        self._deletions = deletions
+        self._origins = origins
         self._metrics = metrics
         self._overview = overview
         self._clock_ms = clock_ms
@@ -63,10 +70,17 @@ class Control:
             "healthz": lambda _request: self.health_reply(),
             "readyz": lambda _request: self.readiness_reply(),
         }
+        self._deletes: dict[str, Callable[[Request], Answer]] = {"streams": self._delete_streams}
 
-    def find(self, path: str) -> Callable[[Request], Answer] | None:
-        """Find the handler for a path below `__ds`."""
-        return self._routes.get(path) or self._pages.find(path)
+    def find(self, path: str) -> dict[bytes, Callable[[Request], Answer]]:
+        """Find the handlers for a path below `__ds`, by method; none where there is nothing."""
+        shows = self._routes.get(path) or self._pages.find(path)
+        if shows is None:
+            return {}
+        handlers = {b"GET": shows, b"HEAD": shows}
+        if (deletes := self._deletes.get(path)) is not None:
+            handlers[b"DELETE"] = deletes
+        return handlers
 
     def _streams(self, request: Request) -> Answer:
         refusal = self._auth.identify(request, self._clock_ms() / 1000)
@@ -75,6 +89,14 @@ class Control:
         if not request.grant.allows_some(Action.READ):
             return problems.LISTING_FORBIDDEN
         return self._listing.answer(parse_listing(Query(request.query)), request.grant)
+
+    def _delete_streams(self, request: Request) -> Answer:
+        refusal = self._origins.refuse_write(request) or self._auth.identify(request, self._clock_ms() / 1000)
+        if refusal is not None:
+            return refusal
+        if not request.grant.allows_some(Action.WRITE):
+            return problems.DELETION_FORBIDDEN
+        return self._deletions.answer(parse_deletion(Query(request.query)), request.grant)
 
     def _access(self, request: Request) -> Answer:
         refusal = self._auth.identify(request, self._clock_ms() / 1000)

@@ -27,6 +27,7 @@ from millstream.server.anycable.reads import Reads as AnyCableReads
 from millstream.server.live.readers import LiveReaders
 from millstream.server.request import Answer, Request
 from millstream.server.routes.control import Control
+from millstream.server.routes.deletions import Deletions
 from millstream.server.routes.listing import CursorSeal, Listing
 from millstream.server.routes.pages import at_root
 from millstream.server.routes.reads import ReadRoutes
@@ -77,7 +78,9 @@ class Routes:
         self.metrics.include(EngineMetrics(store, sizes))
         self.overview = Overview(self.live, self.metrics, sizes, clock_ms())
         self._clock_ms = clock_ms
-        self._listing = Listing(store, CursorSeal(), clock_ms)
+        seal = CursorSeal()
+        self._listing = Listing(store, seal, clock_ms)
+        self._deletions = Deletions(store, seal, clock_ms)
         self.admission = Admission(store, settings)
         self._reads = ReadRoutes(store, self.live, self.metrics, clock_ms)
         self._writes = WriteRoutes(store, self.admission, self.metrics, settings.path, clock_ms)
@@ -102,7 +105,15 @@ class Routes:
         self._origins = Origins(settings, is_open=auth.is_open, by_application=auth.by_application)
         self._checks_host, self._accepted_hosts = self._origins.checks_host, self._origins.accepted_hosts
         self.controls = Control(
-            self.store, self.live, auth, self._listing, self.metrics, self.overview, self._clock_ms
+            self.store,
+            self.live,
+            auth,
+            self._listing,
+            self._deletions,
+            self._origins,
+            self.metrics,
+            self.overview,
+            self._clock_ms,
         )
         self._writes.adopt(settings, self._origins)
         self._limits = Limits(settings)
@@ -141,7 +152,9 @@ class Routes:
             return []  # it is refused for its path
         if elsewhere is not None and elsewhere != self._anycable:
             return [
-                (_CONTROL_ACTIONS[path], name) for path in _control_paths(name) if path in _CONTROL_ACTIONS
+                (_control_action(path, request.method), name)
+                for path in _control_paths(name)
+                if path in _CONTROL_ACTIONS
             ]
         needed = [(_ACTIONS[request.method], name)] if request.method in _ACTIONS else []
         source = request.headers.get(headers.STREAM_FORKED_FROM) if request.method == b"PUT" else None
@@ -242,17 +255,22 @@ class Routes:
 
     def _control(self, name: str, request: Request) -> Answer:
         paths = _control_paths(name)
-        route = self.controls.find(paths[0]) if paths else None
-        if route is None:
+        handlers = self.controls.find(paths[0]) if paths else {}
+        if not handlers:
             return problems.nothing_at(name)
         if request.method == b"OPTIONS":
             return cors.preflight()
-        if request.method not in (b"GET", b"HEAD"):
-            return problems.method_not_allowed(b"GET, HEAD, OPTIONS")
+        route = handlers.get(request.method)
+        if route is None:
+            return problems.method_not_allowed(b", ".join([*handlers, b"OPTIONS"]))
         if self._limits.are_on and paths[0] in _COUNTED_CONTROLS:
             rates = self._limits.by_address(request.client)
             return when(rates.refusal or route(request), rates.written_on)
         return route(request)
+
+
+def _control_action(path: str, method: bytes) -> Action:
+    return Action.WRITE if method == b"DELETE" else _CONTROL_ACTIONS[path]
 
 
 def _control_paths(name: str) -> list[str]:

@@ -26,6 +26,7 @@ ORDER = [
     "limits",
     "bounded",
     "listing",
+    "deleting_many",
     "parts",
     "retention",
     "subscriptions",

@@ -28,7 +28,8 @@ def use() -> None:
     os.environ.setdefault("SPARK_LAUNCHER_OPTS", SHORT_LIVED)
     if ARCHIVE.exists():
         options += f' -XX:SharedArchiveFile="{ARCHIVE}"'
-    os.environ.setdefault("SPARK_SUBMIT_OPTS", options)
+    os.environ.setdefault("SPARK_SUBMIT_OPTS", options)  # of drivers, and of whatever else has one process
+    os.environ.setdefault("SPARK_DAEMON_JAVA_OPTS", options)  # of a cluster's master and workers
 
 
 def prepare() -> None:

@@ -120,9 +120,7 @@ class Expectations:
         """Take in that streams ended, or parts went, because their time was over."""
         for lsn, id, meta, _ in list(self.changes):
             if isinstance(meta, EndMeta):
-                entry = self.accepted.streams[id]
-                self.world.check(entry.expired(self.world.now_ms), f"{entry.name} ended before its time")
-                self._take_end(lsn, id, meta)
+                self._take_expiry(lsn, id, meta)
             elif isinstance(meta, DropMeta):
                 self._take_part_expiry(lsn, id, meta)
 
@@ -137,10 +135,7 @@ class Expectations:
         """Take in what a tick did: what ended, went or was renewed of itself, and nothing too late."""
         for lsn, id, meta, _ in list(self.changes):
             if isinstance(meta, EndMeta):
-                self.world.check(
-                    self.accepted.streams[id].expired(self.world.now_ms), f"{id} ended before its time"
-                )
-                self._take_end(lsn, id, meta)
+                self._take_expiry(lsn, id, meta)
             elif isinstance(meta, TrimMeta):
                 self._take_trim(lsn, id, meta)
             elif isinstance(meta, DropMeta):
@@ -154,6 +149,19 @@ class Expectations:
             self.world.check(not late, f"{late} outlived their time")
             late = [e.name for e in self.accepted.streams.values() if e.is_late(self.world.now_ms)]
             self.world.check(not late, f"{late} keep what is too old")
+
+    def _take_expiry(self, lsn: int, id: int, meta: EndMeta) -> None:
+        """Take in that streams ended because their time was over: one, or several in one record."""
+        streams = self.accepted.streams
+        ended = [gone for gone in meta.gone if not streams[gone].soft_deleted] or [id]
+        for one in ended:
+            self.world.check(streams[one].expired(self.world.now_ms), f"{one} ended before its time")
+        if len(ended) == 1:
+            self._take_end(lsn, id, meta)
+            return
+        gone = self._note(lsn, plain.EndAll(ended))
+        self.world.check(gone == len(meta.gone), f"{gone} streams should be gone, but {len(meta.gone)} are")
+        self.changes = [change for change in self.changes if change[0] != lsn]
 
     def _take_end(self, lsn: int, id: int, meta: EndMeta) -> None:
         gone = self._note(lsn, plain.End(id))

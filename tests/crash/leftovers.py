@@ -2,7 +2,8 @@
 
 from millstream.protocol.retention import needed
 from millstream.store.log.catalog import Catalog
-from millstream.store.log.files import content, layout, staged
+from millstream.store.log.files import layout, staged
+from millstream.store.log.files.extents import Extent
 
 from .simulated_world import World
 
@@ -29,8 +30,8 @@ def check_room(world: World, catalog: Catalog) -> None:
         stream = row.stream()
         size = layout.chunk_bytes(stream.retention)
         number = int(name.split(".")[1]) if name.count(".") == 2 else 0
-        extent = content.Extent.of(stream)
-        if name.endswith(".idx"):
+        extent = Extent.of(stream)
+        if name.endswith(".index"):
             wanted = number >= extent.first_entry // layout.chunk_entries(size)
         else:
             first = stream.base + number * size

@@ -122,6 +122,11 @@ class End:
 
 
 @dataclass(frozen=True)
+class EndAll:
+    ids: list[int]
+
+
+@dataclass(frozen=True)
 class Renew:
     id: int
     deadline_ms: int
@@ -157,7 +162,7 @@ class Trim:
     start: int
 
 
-Change = Create | Append | End | Renew | Stage | Commit | Drop | Trim
+Change = Create | Append | End | EndAll | Renew | Stage | Commit | Drop | Trim
 
 
 class Model:
@@ -191,6 +196,8 @@ class Model:
         elif isinstance(change, Trim):
             self.streams[change.id].start = change.start
             self.streams[change.id].trims.append((change.start, number))
+        elif isinstance(change, EndAll):
+            return sum(self._end(self.streams[id], number) for id in change.ids)
         else:
             return self._end(self.streams[change.id], number)
         return 0

@@ -4,13 +4,14 @@
 """
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Protocol
 
 from millstream.store.entries import StreamEntry
-from millstream.store.log.catalog import Catalog, HeldRecord, ProducerRow, Row
+from millstream.store.log.catalog import Catalog
 from millstream.store.log.engine import LogEngine
 from millstream.store.log.journal import LogJournal
+from millstream.store.log.rows import Changes, ProducerRow, Row
 from millstream.store.log.stream_cache import StreamCache
 from millstream.store.log.wal.commit import Durable, Outcome, attempt, write_batch
 from millstream.store.log.wal.format import Meta
@@ -44,16 +45,9 @@ class SimulatedCatalog(Catalog):
         if any(row.stream_id in self.unwritable for row in changed):
             raise OverflowError("a row is too big")
 
-    def checkpoint(
-        self,
-        changed: list[Row],
-        producers: list[ProducerRow],
-        gone: list[int],
-        facts: dict[str, int],
-        held: Sequence[HeldRecord] = (),
-    ) -> None:
+    def checkpoint(self, changes: Changes) -> None:
         self._disk.step("before the catalog's commit")
-        super().checkpoint(changed, producers, gone, facts, held)
+        super().checkpoint(changes)
         self._disk.step("after the catalog's commit")
 
     def close(self) -> None:

@@ -16,6 +16,9 @@ from .simulated_disk import CrashError
 from .simulated_engine import SimulatedCommitter, Variant
 from .simulated_world import World
 
+RESERVES = ((0, 0), (1_000, 1_000), (1_500, 9_000), (2_500, 2_500))
+"""First and largest sizes of the reserve."""
+
 
 class Machine:
     """A disk with its catalog, and one engine after the other."""
@@ -51,14 +54,22 @@ class Machine:
     def open(self) -> None:
         """Put an engine on the disk, and let it recover."""
         salt = (lambda: self.random.randbytes(8)) if self.variant.salted else (lambda: b"saltless")
-        log = self.variant.log(self.disk, segment_bytes=2048, new_salt=salt, fills=True)
+        log = self.variant.log(
+            self.disk, segment_bytes=2048, new_salt=salt, first_segment_bytes=512, fills=True
+        )
         self.world.engine = self.variant.engine(
             self.disk,
             self.catalog,
             log,
-            Runtime(self._start_committer, self._in_background),
-            Reserve(self.disk, self.random.choice((0, 500, 2_000)), 500, self.random.randbytes),
+            Runtime(
+                self._start_committer,
+                self._in_background,
+                in_turns=self._in_turns,
+                items_per_turn=self.random.choice((1, 2, 5)),
+            ),
+            Reserve(self.disk, self.random.choice(RESERVES), 500, self.random.randbytes),
             checkpoint_bytes=self.random.choice((1_000, 4_000, 32 * 2**20)),
+            memory_bytes=self.random.choice((2_000, 8_000, 2**30)),
         )
         self.world.engine.watch(self.expected, self.variant.journal)
         self.world.store = Table(self.world.engine)
@@ -112,6 +123,9 @@ class Machine:
     def _in_background(self, job: Callable[[], None], report: Callable[[BaseException | None], None]) -> None:
         self.jobs.append((job, report))
 
+    def _in_turns(self, turn: Callable[[], None]) -> None:
+        self.jobs.append((lambda: None, lambda _: turn()))
+
     def commit(self) -> None:
         """The committer writes some of what it has."""
         if not self.committer.parked:
@@ -137,7 +151,9 @@ class Machine:
         finally:
             self.in_job = False
         self.world.say(f"job done: {error!r}")
+        self.expected.changes.clear()
         report(error)
+        self.expected.take_renewals()  # a stream may need one before it leaves memory
 
     def checkpoint(self) -> None:
         """A checkpoint begins, earlier than it is due."""

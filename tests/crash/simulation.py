@@ -29,7 +29,8 @@ import sys
 import time
 from collections.abc import Callable
 
-from millstream.store.log.files import content, layout
+from millstream.store.log import eviction
+from millstream.store.log.files import layout, writing
 
 from .expectations import Expectations
 from .simulated_clients import Clients
@@ -42,6 +43,18 @@ from .simulated_world import ViolationError, World
 
 GENERATIONS = 4
 STEPS = 150
+
+_SIZES = {
+    "LEAST_BYTES": (128,),
+    "MOST_BYTES": (512,),
+    "TIMED_BYTES": (256,),
+    "BLOCK_BYTES": (32, 64),
+    "PAGE_ENTRIES": (2,),
+    "PACK_BYTES": (300, 1_000, 4_000),
+    "PACKED_BYTES": (0, 200, 600, 4_000),
+    "MAX_SLOTS": (2, 3),
+}
+"""So small that everything happens: files are cut, packs filled and outgrown."""
 
 
 class Simulation:
@@ -60,10 +73,12 @@ class Simulation:
         self.beside_job = False
 
     def run(self, generations: int = GENERATIONS, steps: int = STEPS) -> None:
-        usual = content._SYNC_EACH
-        usual_sizes = layout.LEAST_BYTES, layout.MOST_BYTES, layout.TIMED_BYTES
-        content._SYNC_EACH = self.random.choice((0, 2, usual))
-        layout.LEAST_BYTES, layout.MOST_BYTES, layout.TIMED_BYTES = 128, 512, 256
+        usual = writing._SYNC_EACH
+        usual_sizes = {name: getattr(layout, name) for name in _SIZES}
+        writing._SYNC_EACH = self.random.choice((0, 6, usual))
+        for name, sizes in _SIZES.items():
+            setattr(layout, name, self.random.choice(sizes))
+        usual_idle_ms, eviction._PRODUCERS_IDLE_MS = eviction._PRODUCERS_IDLE_MS, 500
         logging.getLogger("millstream").disabled = True
         try:
             with hurried_parts(self.random):
@@ -73,8 +88,10 @@ class Simulation:
                     self._generation(steps)
                 self.machine.boot()
         finally:
-            content._SYNC_EACH = usual
-            layout.LEAST_BYTES, layout.MOST_BYTES, layout.TIMED_BYTES = usual_sizes
+            writing._SYNC_EACH = usual
+            for name, size in usual_sizes.items():
+                setattr(layout, name, size)
+            eviction._PRODUCERS_IDLE_MS = usual_idle_ms
             logging.getLogger("millstream").disabled = False
             self.machine.catalog.really_close()
 

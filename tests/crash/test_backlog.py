@@ -5,6 +5,7 @@ import errno
 import logging
 import sqlite3
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,7 +14,7 @@ from millstream.protocol.lifecycle import Delete
 from millstream.protocol.requests import ReadRequest
 from millstream.protocol.streams import Append, Backlogged
 from millstream.store.log.disk import SyncError
-from millstream.store.log.files import content
+from millstream.store.log.files.writing import Unflushed, Writing
 from millstream.store.log.saving import checkpoint
 from millstream.store.log.saving.guard import Guard
 from millstream.store.log.saving.snapshots import Checkpoint, Written
@@ -119,15 +120,14 @@ def test_a_stream_that_cannot_be_saved_ends_no_server(
         data.create("/bad", body=b"x")
         entry = data.engine.streams.find("/bad")
         assert entry is not None
-        name = content.content_name(entry.stream.id)
-        is_broken, real = True, content._write
+        id, is_broken, real = entry.stream.id, True, Writing._write_one
 
-        def write(disk: object, written: str, *arguments: object, **options: object) -> None:
-            if is_broken and written == name:
+        def write(writing: Writing, one: Unflushed, *arguments: Any) -> None:
+            if is_broken and one.stream_id == id:
                 raise error
-            real(disk, written, *arguments, **options)  # type: ignore[arg-type]
+            real(writing, one, *arguments)
 
-        monkeypatch.setattr(content, "_write", write)
+        monkeypatch.setattr(Writing, "_write_one", write)
         for number in range(3):
             assert isinstance(data.append("/bad", b"y"), Append)
             data.create(f"/{number}", body=b"z")

@@ -2,19 +2,19 @@
 
 import re
 import shutil
-import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from crash.folders import Opened, facts_of, files_of, opened
+from crash.format_3 import tampered
 from millstream.protocol.producers import Stamp
 from millstream.store.base import StoreError
 from millstream.store.log import recovery
 from millstream.store.log.catalog import Catalog
 from millstream.store.log.disk import RealDisk
-from millstream.store.log.files.content import StreamFiles
+from millstream.store.log.files.open_files import StreamFiles
 from millstream.store.log.opening import CannotOpenError
 from millstream.store.log.tools.check import repair, verify
 from millstream.store.log.wal import format
@@ -218,6 +218,9 @@ def test_a_log_that_does_not_reach_the_catalogs_position_is_refused(tmp_path: Pa
 def test_a_log_that_begins_too_late_is_refused(segmented: Path) -> None:
     for name in ("catalog.db", "catalog.db-wal", "catalog.db-shm"):
         (segmented / name).unlink(missing_ok=True)
+    with pytest.raises(StoreError, match=r"catalog\.db: is missing"), opened(segmented):
+        pass
+    (segmented / "catalog.sum").unlink()
     with pytest.raises(StoreError, match="the log begins with record"), opened(segmented):
         pass
 
@@ -292,10 +295,10 @@ def test_a_record_of_parts_that_are_not_there_is_refused(tmp_path: Path) -> None
 def test_a_short_stream_file_is_an_error_not_a_short_answer(tmp_path: Path) -> None:
     with opened(tmp_path) as data:
         data.create("/a")
-        data.append("/a", b"0123456789")
+        data.append("/a", b"0123456789" * 2_000)
     (content,) = tmp_path.glob("streams/*/*.bin")
     content.write_bytes(b"01234")
-    with opened(tmp_path) as data, pytest.raises(DamagedError, match=r"\.bin: ends at byte 5, before 10"):
+    with opened(tmp_path) as data, pytest.raises(DamagedError, match=r"\.bin: ends at byte 5, before 20000"):
         data.state()
 
 
@@ -396,19 +399,23 @@ def test_a_torn_tail_is_mentioned_but_no_complaint(
 
 
 def test_files_that_do_not_match_the_catalog_are_found(segmented: Path) -> None:
-    (index,) = segmented.glob("streams/*/*.idx")
+    with opened(segmented) as data:
+        data.create("/large", body=b"x" * 20_000)
+    (index,) = segmented.glob("streams/*/*.index")
     index.write_bytes(bytes(len(index.read_bytes())))
-    assert any("is not the index of /a" in complaint for complaint in verify(segmented).complaints)
+    assert f"streams/02/{index.name}: the page at byte 0 is damaged. (/large)" in verify(segmented).complaints
     (content,) = segmented.glob("streams/*/*.bin")
     content.unlink()
-    assert any("has 0 of the" in complaint for complaint in verify(segmented).complaints)
+    assert f"streams/02/{content.name}: is missing. (/large)" in verify(segmented).complaints
+    (pack,) = segmented.glob("packs/*.pack")
+    pack.write_bytes(pack.read_bytes()[:-1] + b"?")
+    assert any("the slot at byte" in complaint for complaint in verify(segmented).complaints)
 
 
 def test_fork_counts_that_do_not_match_are_found(tmp_path: Path) -> None:
     with opened(tmp_path) as data:
         data.create("/a")
         data.create("/b", forked_from="/a")
-    with sqlite3.connect(tmp_path / "catalog.db") as catalog:
+    with tampered(tmp_path) as catalog:
         catalog.execute("delete from streams where name = '/b'")
-    catalog.close()
     assert verify(tmp_path).complaints == ["/a: counts 1 forks, but has 0."]

@@ -5,6 +5,7 @@ import contextlib
 import copy
 import os
 import random
+from array import array
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,13 +19,16 @@ from millstream.protocol.expiry import Lifetime
 from millstream.protocol.offsets import NOW
 from millstream.protocol.requests import AppendRequest, CreateRequest, ReadRequest
 from millstream.protocol.streams import NoSpace, NotFound
-from millstream.store.log.catalog import Catalog, Row, encode_stream
+from millstream.store.log.catalog import Catalog
 from millstream.store.log.disk import RealDisk
 from millstream.store.log.engine import LogEngine
-from millstream.store.log.files.content import StreamFiles
 from millstream.store.log.files.layout import content_name, index_name
+from millstream.store.log.files.open_files import StreamFiles
+from millstream.store.log.files.places import Filed
+from millstream.store.log.files.sums import ContentSums, index_entries, index_pages
 from millstream.store.log.recovery import recover
 from millstream.store.log.reserve import Reserve
+from millstream.store.log.rows import Changes, Row
 from millstream.store.log.runtime import Runtime
 from millstream.store.log.wal.commit import Outcome
 from millstream.store.log.wal.segments import Log
@@ -68,23 +72,24 @@ def _without_hook(disk: SimulatedDisk) -> SimulatedDisk:
 
 
 def test_a_stream_beyond_four_gibibytes_keeps_its_tail(tmp_path: Path) -> None:
-    tail = 5 * 2**32 + 10
+    tail, last = 5 * 2**32 + 10, b"the end..."
     with opened(tmp_path) as data:
         data.create("/big", body=b"x")
         data.checkpoint()
         stream = copy.copy(data.engine.streams.find("/big").stream)  # type: ignore[union-attr]
         data.abandon()
     stream.tail = tail
-    for name, size, last in (
-        (content_name(stream.id), tail, b"the end..."),
-        (index_name(stream.id), 2**3, tail.to_bytes(8, "little")),
-    ):
-        with (tmp_path / name).open("r+b") as file:
-            file.truncate(size)  # sparse
-            file.seek(size - len(last))
-            file.write(last)
+    content = tmp_path / content_name(stream.id)
+    content.parent.mkdir(parents=True)
+    with content.open("wb") as file:
+        file.seek(tail - len(last))  # sparse
+        file.write(last)
+    sums = ContentSums(stream.id, tail - len(last), None)
+    sums.add(last)
+    ((_, page, index_sum),) = index_pages(stream.id, 0, 0, index_entries(array("Q", [tail]), array("Q", [0])))
+    (tmp_path / index_name(stream.id)).write_bytes(page)
     catalog = Catalog(tmp_path / "catalog.db")
-    catalog.checkpoint([Row(stream.id, "/big", None, tail, 1, encode_stream(stream))], [], [], {})
+    catalog.checkpoint(Changes([Row.of(stream, tail, 1, Filed(sums.partial, index_sum))], [], [], {}))
     catalog.close()
     with opened(tmp_path) as data:
         assert data.append("/big", b"and more").tail == tail + 8
@@ -130,7 +135,7 @@ def test_deadlines_survive_restarts_and_end_streams_that_nobody_touches(tmp_path
 
 
 def test_renewals_survive_eviction(tmp_path: Path) -> None:
-    with opened(tmp_path) as data:
+    with opened(tmp_path, memory_bytes=1) as data:
         data.create("/a", lifetime=Lifetime(ttl_s=60))
         data.checkpoint()
         data.store.read("/a", ReadRequest(), 100, NOW_MS + 500)  # too little to be logged at once
@@ -141,13 +146,14 @@ def test_renewals_survive_eviction(tmp_path: Path) -> None:
         assert data.engine.streams.find("/a").stream.deadline_ms == NOW_MS + 60_500  # type: ignore[union-attr]
 
 
-def test_idle_streams_leave_memory_and_come_back(tmp_path: Path) -> None:
-    with opened(tmp_path) as data:
+def test_streams_leave_memory_and_come_back(tmp_path: Path) -> None:
+    with opened(tmp_path, memory_bytes=1) as data:
         for number in range(50):
             data.create(f"/{number}", body=b"%d" % number)
         data.checkpoint()
         for number in range(1, 5):
             _tick(data, NOW_MS + number * 6_000)
+            data.until(lambda: not data.engine.runtime.jobs)
         assert not data.engine.streams.by_id
         assert data.append("/7", b"+").tail == 2
         assert data.state()["/7"][0] == b"7+"
@@ -221,9 +227,11 @@ def test_every_new_folder_is_synced_in_the_one_above(tmp_path: Path, monkeypatch
     folder = tmp_path / "new" / "data"
     with opened(folder, durable=True) as data:
         assert {str(tmp_path), str(tmp_path / "new"), str(folder), str(folder / "wal")} <= set(synced)
-        data.create("/a", body=b"x")
+        data.create("/a", body=b"x" * 20_000)
+        data.create("/b", body=b"x")
         data.checkpoint()
-        assert {str(folder / "streams"), str(folder / "streams/01")} <= set(synced)
+        made = {str(folder / name) for name in ("streams", "streams/01", "packs")}
+        assert made <= set(synced)
     # A process that finds the folders there does not know whether they were ever synced.
     synced.clear()
     with opened(folder, durable=True):
@@ -235,7 +243,7 @@ def test_many_streams_are_synced_at_once(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(RealDisk, "sync_all", lambda self: bool(syncs.append(self)) or True)
     with opened(tmp_path, durable=True) as data:
         for number in range(20):
-            data.create(f"/{number}", body=b"x")
+            data.create(f"/{number}", body=b"x" * 20_000)
         data.checkpoint()
         assert len(syncs) == 1
 
@@ -263,7 +271,7 @@ def test_writers_that_are_faster_than_checkpoints_wait_for_them(tmp_path: Path) 
     disk, catalog = RealDisk(tmp_path), Catalog(tmp_path / "catalog.db")
     runtime = Runtime(start, lambda job, report: jobs.append((job, report)))
     store = Table(
-        LogEngine(disk, catalog, Log(disk, 2**20), runtime, Reserve(disk, 0), checkpoint_bytes=1000)
+        LogEngine(disk, catalog, Log(disk, 2**20), runtime, Reserve(disk, (0, 0)), checkpoint_bytes=1000)
     )
     asyncio.run(store.open())
     store.create("/s", CreateRequest(content_type=OCTETS), NOW_MS)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from crash.format_3 import make_former
 from crash.kills import kill_loop
 from crash.ledger import Ledger
 from crash.processes import free_port, serving, start
@@ -25,14 +26,17 @@ def test_nothing_is_lost_or_doubled_by_kills(tmp_path: Path) -> None:
 @pytest.mark.parametrize("failpoint", failpoints.NAMES)
 def test_a_kill_at_a_failpoint(tmp_path: Path, failpoint: str) -> None:
     port = free_port()
-    count = 1 if failpoint.startswith("recovery") else 20 if failpoint.startswith("log") else 2
-    recovering = failpoint.startswith("recovery")
+    count = 1 if failpoint.startswith(("rec", "writing.conv")) else 20 if failpoint.startswith("log") else 2
     with Ledger(port) as ledger:
-        if recovering:
+        if failpoint.startswith("recovery"):
             with serving(tmp_path, port) as server:
                 server.wait_until(lambda: ledger.workers[0].acknowledged > 20)
                 server._process.kill()
                 server._process.wait()
+        elif failpoint == "writing.converted":
+            with serving(tmp_path, port) as server:
+                server.wait_until(lambda: ledger.workers[0].acknowledged > 20)
+            make_former(tmp_path)
         server = start(tmp_path, port, environment={"MILLSTREAM_FAILPOINT": f"{failpoint}:{count}"})
         try:
             assert server._process.wait(20) == -9, server.output()

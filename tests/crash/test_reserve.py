@@ -1,8 +1,10 @@
 """A full disk can be freed from inside: deletions, expiry and retention have room of their own."""
 
+import asyncio
 import errno
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -10,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from crash.folders import NOW_MS, OCTETS, opened
+from crash.folders import NOW_MS, OCTETS, Opened, opened
 from crash.power import make_image, mounted, why_not
 from crash.processes import Client, kill, port_of, serving
 from crash.test_backlog import tick
@@ -20,7 +22,9 @@ from millstream.protocol.parts import Drop
 from millstream.protocol.requests import AppendRequest
 from millstream.protocol.streams import Append, NoSpace, NotFound
 from millstream.store.log.disk import RealDisk, RealFile
-from millstream.store.log.reserve import NAME, SLACK_BYTES
+from millstream.store.log.reserve import FIRST_CHECKPOINT_BYTES, NAME, SLACK_BYTES
+from millstream.store.log.saving.guard import Guard
+from millstream.store.pending import Pending
 from running import Server, announced
 
 RESERVE = 2**21
@@ -90,6 +94,96 @@ def test_a_reserve_follows_its_setting_and_holds_a_checkpoint(tmp_path: Path) ->
         assert not (tmp_path / NAME).exists()
 
 
+PIECE = b"x" * 2**20
+
+
+def settled(data: Opened) -> None:
+    """Wait until everything is done that was begun."""
+    data.until(lambda: not data.engine.runtime.jobs and not data.engine.checkpoints.under_way)
+
+
+def test_a_new_folder_takes_little_room(tmp_path: Path) -> None:
+    with opened(tmp_path, durable=True, reserve_bytes=4 * 2**20) as data:
+        data.create("/a", body=b"x" * 1000)
+        data.checkpoint()
+        assert sum(path.stat().st_blocks * 512 for path in tmp_path.rglob("*")) < 16 * 2**20
+
+
+def test_a_reserve_grows_with_what_waits_and_stays_as_large(tmp_path: Path) -> None:
+    with opened(tmp_path, reserve_bytes=RESERVE) as data:
+        first = (tmp_path / NAME).stat().st_size
+        assert first == 2 * FIRST_CHECKPOINT_BYTES + SLACK_BYTES
+        data.create("/a")
+        data.append("/a", PIECE)
+        settled(data)
+        assert (tmp_path / NAME).stat().st_size == first
+        other = Guard(tmp_path)  # such as a backup, so that everything waits
+        other.wait()
+        for number in range(2, 21):
+            data.append("/a", PIECE)
+            settled(data)
+            assert data.engine.unsaved_bytes >= number * 2**20
+            assert (tmp_path / NAME).stat().st_size >= min(data.engine.unsaved_bytes, 65 * 2**20)
+        assert (tmp_path / NAME).stat().st_blocks * 512 >= 20 * 2**20, "it is room, not a number"
+        other.release()
+        other.close()
+        grown = (tmp_path / NAME).stat().st_size
+        data.abandon()
+    with opened(tmp_path, reserve_bytes=RESERVE):
+        assert (tmp_path / NAME).stat().st_size == grown
+
+
+def test_no_more_waits_than_the_reserve_has_room_for_when_it_cannot_grow(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The disk may become full at any moment, also at the last one before the reserve would have grown."""
+    with opened(tmp_path, reserve_bytes=RESERVE) as data:
+        monkeypatch.setattr(RealDisk, "free_bytes", lambda _disk: 2 * 2**20)
+        first = (tmp_path / NAME).stat().st_size
+        data.create("/a")
+        for _ in range(40):
+            data.append("/a", PIECE)
+            assert data.engine.unsaved_bytes <= first
+        settled(data)
+        assert (tmp_path / NAME).stat().st_size == first
+        monkeypatch.undo()
+        for _ in range(10):
+            data.append("/a", PIECE)
+        settled(data)
+        assert (tmp_path / NAME).stat().st_size > first, "there is room for more of it again"
+
+
+def test_a_reserve_that_grows_while_the_disk_becomes_full_is_released(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = FullDisk(tmp_path, monkeypatch)
+    real = RealFile.allocate
+    growing, full = threading.Event(), threading.Event()
+
+    def allocate(file: RealFile, start: int, end: int) -> bool:
+        growing.set()
+        assert full.wait(10)
+        return real(file, start, end)
+
+    with opened(tmp_path, reserve_bytes=RESERVE) as data:
+        data.create("/a")
+        data.create("/b", body=b"x")
+        monkeypatch.setattr(RealFile, "allocate", allocate)
+        while not growing.is_set():
+            data.append("/a", PIECE)
+            data.runner.run(asyncio.sleep(0.01))
+        disk.is_full = True
+        request = AppendRequest(b"more", OCTETS, False, None, None)
+        refused = data.store.append("/a", request, NOW_MS)
+        assert isinstance(refused, Pending)
+        data.until(lambda: data.engine.failure is not None)
+        full.set()
+        assert data.wait(refused) == NoSpace()
+        settled(data)
+        assert (tmp_path / NAME).stat().st_size == 0
+        assert isinstance(data.delete("/b"), Delete)
+
+
 def test_a_reserve_that_is_used_up_comes_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     real = RealFile.write
     is_full = False
@@ -116,28 +210,29 @@ def test_a_reserve_that_is_used_up_comes_back(tmp_path: Path, monkeypatch: pytes
 @pytest.mark.skipif(why_not("ext4") is not None, reason=why_not("ext4") or "")
 def test_a_full_file_system_is_freed_by_deletions(tmp_path: Path) -> None:
     image = tmp_path / "small.img"
-    make_image(image, "ext4", "160M")  # more than the log holds before a checkpoint
+    make_image(image, "ext4", "96M")  # more than the log holds before a checkpoint
+    body = b"x" * 400_000
     with mounted(image, "loop") as folder:
         with serving(folder / "data", options=["--disk-reserve-bytes", "1000000"]) as server:
             client = Client(port_of(server))
             count, status = 0, 201
             while status == 201:
                 count += 1
-                status = client.request("PUT", f"/{count}", b"x" * 200_000)[0]  # type: ignore[index]
+                status = client.request("PUT", f"/{count}", body)[0]  # type: ignore[index]
             assert status == 507
             deleted = [client.request("DELETE", f"/{number}")[0] for number in range(1, count // 2)]  # type: ignore[index]
             assert set(deleted) == {204}, deleted
             give_up_s = time.monotonic() + 30
-            while client.request("PUT", "/again", b"x" * 200_000)[0] == 507:  # type: ignore[index]
+            while client.request("PUT", "/again", body)[0] == 507:  # type: ignore[index]
                 assert time.monotonic() < give_up_s, server.output()
                 time.sleep(0.2)
-            assert client.read_all(f"/{count - 1}") == (200, b"x" * 200_000, False)
+            assert client.read_all(f"/{count - 1}") == (200, body, False)
             client.close()
             assert server.stop() == 0, server.output()
         with serving(folder / "data") as server:
             client = Client(port_of(server))
-            assert client.read_all(f"/{count - 1}") == (200, b"x" * 200_000, False)
-            assert client.read_all("/again") == (200, b"x" * 200_000, False)
+            assert client.read_all(f"/{count - 1}") == (200, body, False)
+            assert client.read_all("/again") == (200, body, False)
             assert client.request("GET", "/1")[0] == 404  # type: ignore[index]
             client.close()
     image.unlink()
@@ -169,13 +264,13 @@ def test_a_small_disk_can_be_freed_again_and_again(tmp_path: Path, kind: str) ->
     with small_disk(tmp_path / "small", kind) as folder:
         reserve = folder / "data" / NAME
         number, first_reserve = 0, 0
-        for life in range(3):
+        for life, rounds in enumerate((2, 1, 1)):  # stopped, then killed
             server = Server([*command, str(folder / "data")], {})
             try:
                 announced(server)
                 first_reserve = first_reserve or reserve.stat().st_size
                 client = Client(port_of(server))
-                for _ in range(2):
+                for _ in range(rounds):
                     while (status := client.request("PUT", f"/{number}", body)[0]) == 201:  # type: ignore[index]
                         kept.append(number)
                         number += 1

@@ -18,14 +18,16 @@ from crash.simulation import Simulation, first_violation
 from millstream.protocol.lifecycle import Create
 from millstream.protocol.parts import Commit
 from millstream.protocol.retention import Trim
-from millstream.protocol.streams import Append
+from millstream.protocol.streams import Append, Unstored
 from millstream.store.entries import StreamEntry
 from millstream.store.log.catalog import Catalog
 from millstream.store.log.disk import Disk
-from millstream.store.log.files.content import Extent
+from millstream.store.log.files.extents import Extent
 from millstream.store.log.files.staged import part_name
+from millstream.store.log.rows import Changes
 from millstream.store.log.saving.snapshots import Checkpoint, Written, remove_files
-from millstream.store.log.stream_cache import StreamCache, content_of
+from millstream.store.log.saving.taking import Taking
+from millstream.store.log.stream_cache import StreamCache, content_of, ignore_change
 from millstream.store.log.wal import format
 from millstream.store.log.wal.commit import Durable, Outcome
 from millstream.store.log.wal.segments import Log
@@ -99,10 +101,12 @@ class ForgetsProducers(Variant):
 
 
 class HastyEngine(WatchedEngine):
-    def checkpoint(self) -> None:
-        checkpoint = self._take_snapshots()
-        self.checkpoints.begin(checkpoint, self._now_ms)
-        self._write_checkpoint(checkpoint, None)
+    def _on_logged(self, taking: Taking, refusal: Unstored | None) -> None:
+        pass
+
+    def _write_checkpoint(self, taking: Taking) -> None:
+        taking.is_logged = True
+        super()._write_checkpoint(taking)
 
 
 class CheckpointsWhatIsNotDurable(Variant):
@@ -171,8 +175,8 @@ class EagerCheckpoint(Checkpoint):
 
 
 class EagerEngine(WatchedEngine):
-    def _take_snapshots(self) -> Checkpoint:
-        return EagerCheckpoint(*msgspec.structs.astuple(super()._take_snapshots()))
+    def _complete(self, taking: Taking) -> Checkpoint:
+        return EagerCheckpoint(*msgspec.structs.astuple(super()._complete(taking)))
 
 
 class RemovesPartsTooEarly(Variant):
@@ -193,8 +197,8 @@ class UnsyncedCheckpoint(Checkpoint):
 
 
 class UnsyncedEngine(WatchedEngine):
-    def _take_snapshots(self) -> Checkpoint:
-        return UnsyncedCheckpoint(*msgspec.structs.astuple(super()._take_snapshots()))
+    def _complete(self, taking: Taking) -> Checkpoint:
+        return UnsyncedCheckpoint(*msgspec.structs.astuple(super()._complete(taking)))
 
 
 class SkipsTheSyncOfParts(Variant):
@@ -278,8 +282,10 @@ class TrimsWhatForksNeed(Variant):
 class HoardingEngine(WatchedEngine):
     """Frees no room."""
 
-    def _take_snapshots(self) -> Checkpoint:
-        return msgspec.structs.replace(super()._take_snapshots(), trimmed={})
+    def _complete(self, taking: Taking) -> Checkpoint:
+        taken = super()._complete(taking)
+        kept = [msgspec.structs.replace(one, trimmed=[]) for one in taken.snapshots]
+        return msgspec.structs.replace(taken, snapshots=kept)
 
 
 class KeepsFilesOfWhatIsGone(Variant):
@@ -297,11 +303,35 @@ class MiscountsAppends(Variant):
     journal = SloppyJournal
 
 
+class ForgetfulEngine(WatchedEngine):
+    """Takes snapshots in steps, and lets streams change before theirs is taken."""
+
+    def checkpoint(self) -> None:
+        super().checkpoint()
+        self.streams.before_change = ignore_change
+
+
+class ForgetsToCopyOnWrite(Variant):
+    engine = ForgetfulEngine
+
+
+class ThriftyEngine(WatchedEngine):
+    """Drops producers from memory before they are saved."""
+
+    def _adopt(self, recovered: StreamCache) -> None:
+        super()._adopt(recovered)
+        vars(recovered)["_has_producers_saved"] = lambda id, is_in_checkpoint: True
+
+
+class DropsProducersTooEarly(Variant):
+    engine = ThriftyEngine
+
+
 class CarelessCatalog(SimulatedCatalog):
     """Forgets the records of streams that could not be saved."""
 
-    def checkpoint(self, *arguments: Any) -> None:
-        super().checkpoint(*arguments[:4])
+    def checkpoint(self, changes: Changes) -> None:
+        super().checkpoint(msgspec.structs.replace(changes, held=()))
 
 
 class ForgetsWhatItCannotSave(Variant):
@@ -341,6 +371,8 @@ class ReplaysWhatIsSaved(Variant):
         TrimsWhatForksNeed,
         KeepsFilesOfWhatIsGone,
         MiscountsAppends,
+        ForgetsToCopyOnWrite,
+        DropsProducersTooEarly,
         ForgetsWhatItCannotSave,
         ReplaysWhatIsSaved,
     ],

@@ -6,11 +6,14 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from crash.folders import opened
+from crash.folders import files_of, opened
+from crash.format_3 import make_former, tampered
 from millstream.protocol.producers import ProducerState, Stamp
 from millstream.protocol.streams import Append, Duplicate
 from millstream.store.base import StoreError
-from millstream.store.log.catalog import VERSION, encode_stream
+from millstream.store.log.catalog import VERSION
+from millstream.store.log.tools.archives import new_archive
+from millstream.store.log.tools.backup import back_up
 from millstream.store.log.tools.check import verify
 
 VERSION_1 = """
@@ -33,14 +36,14 @@ def older(tmp_path: Path) -> Path:
         known = entry.stream.producers or {}
         former = {id: Stamp(id, state.epoch, state.seq) for id, state in known.items()}
         stream = msgspec.structs.replace(entry.stream, producers=former)
-    with sqlite3.connect(tmp_path / "catalog.db") as catalog:
-        catalog.execute("update streams set state = ?", (encode_stream(stream),))
+    make_former(tmp_path)
+    with tampered(tmp_path) as catalog:
+        catalog.execute("update streams set state = ?", (msgspec.msgpack.encode(stream),))
         catalog.executescript(
             "drop view facts; drop table producers; drop table held;"
             "create table facts (name text primary key, value integer not null) without rowid;"
             "insert into facts select * from numbers; drop table numbers; pragma user_version = 0;"
         )
-    catalog.close()
     return tmp_path
 
 
@@ -65,9 +68,9 @@ def test_a_folder_of_version_2_opens(tmp_path: Path) -> None:
     with opened(tmp_path) as data:
         data.create("/a", body=b"x")
         data.append("/a", b"y", Stamp(b"p", 0, 0))
-    with sqlite3.connect(tmp_path / "catalog.db") as catalog:
+    make_former(tmp_path)
+    with tampered(tmp_path) as catalog:
         catalog.executescript("drop table held; pragma user_version = 2;")
-    catalog.close()
     assert verify(tmp_path).is_sound
     with opened(tmp_path) as data:
         assert isinstance(data.append("/a", b"y", Stamp(b"p", 0, 0)), Duplicate)
@@ -80,23 +83,28 @@ def test_a_folder_of_version_2_opens(tmp_path: Path) -> None:
 def test_version_1_is_told_that_a_folder_is_newer(tmp_path: Path) -> None:
     with opened(tmp_path) as data:
         data.create("/a")
-    with sqlite3.connect(tmp_path / "catalog.db") as catalog:
+    with tampered(tmp_path) as catalog:
         catalog.executescript(VERSION_1)
         with pytest.raises(sqlite3.OperationalError, match="written by a newer version of millstream"):
             catalog.execute("select value from facts where name = 'applied_lsn'")
-    catalog.close()
 
 
 def test_a_folder_of_a_later_version_is_refused(tmp_path: Path) -> None:
     with opened(tmp_path) as data:
         data.create("/a")
-    with sqlite3.connect(tmp_path / "catalog.db") as catalog:
+    with tampered(tmp_path) as catalog:
         catalog.execute(f"pragma user_version = {VERSION + 1}")
-    catalog.close()
     with pytest.raises(StoreError, match="newer version of millstream"), opened(tmp_path):
         pass
+    before = files_of(tmp_path)
     with pytest.raises(StoreError, match="newer version of millstream"):
         verify(tmp_path)
+    with (
+        pytest.raises(StoreError, match="newer version of millstream"),
+        new_archive(tmp_path / "copy.tar") as archive,
+    ):
+        back_up(tmp_path, archive)
+    assert files_of(tmp_path) == before
 
 
 def test_a_checkpoint_writes_only_the_producers_that_changed(tmp_path: Path) -> None:

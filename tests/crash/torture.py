@@ -125,6 +125,30 @@ def _spark(kind: str, kills: int) -> Callable[[Path, float], str]:
     return ordeal
 
 
+def _damage(_: Path, scale: float) -> str:
+    from damage.building import scratch_folder
+    from damage.cases import Cases
+
+    total = max(1, round(10_000 * scale))
+    with tempfile.TemporaryDirectory(prefix="millstream-damage-", dir=scratch_folder()) as scratch:
+        cases = Cases(Path(scratch))
+        for seed in range(total):
+            cases.run(seed)
+            if seed % 1000 == 999:
+                print(f"  {seed + 1} damaged files, {len(cases.violations)} violations", flush=True)
+    print(cases.table(), flush=True)
+    wrong = [f"{case.seed} ({case.outcome.name})" for case in cases.violations]
+    replay = "python -m tests.damage --seed N"
+    assert not wrong, f"{len(wrong)} of {total} damaged files; {replay} for {', '.join(wrong[:10])}"
+    return f"{total} damaged files: no wrong byte, each named"
+
+
+def _conversion(scratch: Path, scale: float) -> str:
+    from crash.conversion import conversion
+
+    return conversion(scratch, max(1, round(200 * scale)), progress=True)
+
+
 def _big_stream(scratch: Path, scale: float) -> str:
     from big.streams import append_and_read
 
@@ -186,6 +210,8 @@ ORDEALS: dict[str, Callable[[Path, float], str]] = {
     "simulation": _simulation,
     "broken-engines": _tests("test_simulation.py"),
     "bytes": _tests("test_bytes.py"),
+    "damage": _damage,
+    "conversion": _conversion,
     "faults": _tests("test_faults.py"),
     "failpoints": _tests("test_kills.py"),
     "fuzz": _fuzz,

@@ -14,6 +14,7 @@ import millstream.aio
 from millstream.protocol import headers
 from millstream.server import settings
 from millstream.spark.options import Option, SinkOptions, SourceOptions, declared
+from millstream.store.log.catalog import VERSION
 from running import durable_millstream
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -111,3 +112,9 @@ def test_the_api_page_shows_every_public_name() -> None:
     assert twins - shown_names("millstream.aio") == set(), (
         "docs/python.md lacks these names of millstream.aio"
     )
+
+
+def test_the_compatibility_page_has_every_format_of_data_folders() -> None:
+    rows = re.findall(r"^\| (\d+) \|", (DOCS / "compatibility.md").read_text(), re.MULTILINE)
+    missing = {str(format) for format in range(1, VERSION + 1)} - set(rows)
+    assert not missing, f"docs/compatibility.md lacks these formats: {missing}"

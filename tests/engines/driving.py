@@ -22,7 +22,7 @@ from millstream.protocol.offsets import START
 from millstream.protocol.parts import CommitRequest, StageRequest
 from millstream.protocol.producers import Stamp
 from millstream.protocol.reads import Chunk
-from millstream.protocol.requests import AppendRequest, CreateRequest, ReadRequest
+from millstream.protocol.requests import AppendRequest, CreateRequest, DeletionRequest, ReadRequest
 from millstream.protocol.retention import KEEP_ALL, Retention
 from millstream.protocol.streams import Stream
 from millstream.store.base import (
@@ -32,6 +32,7 @@ from millstream.store.base import (
     Deleted,
     Dropped,
     Head,
+    ManyDeleted,
     Page,
     Read,
     Staged,
@@ -229,6 +230,22 @@ class Engine:
 
         return self._runner.run(delete())
 
+    def delete_some(
+        self,
+        prefix: str = "/",
+        *,
+        glob: str = "",
+        after: str = "",
+        limit: int = 1000,
+        may_delete: Callable[[str], bool] = lambda _name: True,
+    ) -> ManyDeleted:
+        request = DeletionRequest(prefix, glob, after, limit)
+
+        async def delete() -> ManyDeleted:
+            return await settled(self.store.delete_some(request, may_delete, self.now_ms))
+
+        return self._runner.run(delete())
+
     def listing(
         self, prefix: str = "", *, glob: str | None = None, after: str = "", limit: int = 100
     ) -> Page:
@@ -239,7 +256,9 @@ class Engine:
 
     def expire(self) -> None:
         async def expire() -> None:
-            self.store.expire(self.now_ms)
+            has_more = self.store.expire(self.now_ms)
+            while has_more:
+                has_more = self.store.expire_more(self.now_ms)
 
         self._runner.run(expire())
 

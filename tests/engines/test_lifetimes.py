@@ -10,6 +10,7 @@ from millstream.protocol.lifecycle import NameInUse
 from millstream.protocol.offsets import NOW
 from millstream.protocol.producers import Stamp
 from millstream.protocol.streams import NotFound, SoftDeleted
+from millstream.store.log.engine import LogEngine
 
 TTL = Lifetime(ttl_s=10)
 GONE = NotFound("/s")
@@ -103,6 +104,50 @@ def test_expiring_ends_what_is_due_and_nothing_else(engine: Engine) -> None:
     assert engine.names() == ["/15", "/for ever"]
     engine.expire()
     assert sorted(engine.changes) == ["/10", "/5"]
+
+
+@pytest.mark.parametrize("place", ["in memory", "in files", "restarted"])
+def test_many_that_expire_at_the_same_time_are_gone_at_once(engine: Engine, place: str) -> None:
+    """F4: however many turns it takes to end them; and those that were renewed, or have forks, stay."""
+    for number in range(300):
+        engine.create(f"/{number:03}", b"x", lifetime=fixed(engine, 10_000))
+    engine.create("/renewed", lifetime=TTL)
+    created(engine.fork("/fork", "/150", lifetime=Lifetime(ttl_s=3600)))
+    if place != "in memory":
+        engine.checkpoint()
+    if place == "restarted":
+        engine.restart()
+    engine.now_ms += 9_000
+    engine.read("/renewed")
+    engine.now_ms += 1_000
+    assert engine.names() == ["/fork", "/renewed"]
+    assert engine.head("/000") == NotFound("/000")
+    engine.changes.clear()
+    engine.expire()
+    assert engine.store.count_streams() == 3, "its fork needs the source"
+    engine.until(lambda: len(engine.changes) == 299)
+    assert len(set(engine.changes)) == 299
+    engine.crash()
+    assert engine.names() == ["/fork", "/renewed"]
+    assert engine.store.count_streams() == 3
+    assert engine.content("/fork") == b"x"
+
+
+def test_a_damaged_stream_does_not_keep_others_from_ending(
+    engine: Engine, caplog: pytest.LogCaptureFixture
+) -> None:
+    """F4."""
+    if not isinstance(engine.store.engine, LogEngine):
+        return
+    for name in ("/a", "/b", "/c"):
+        engine.create(name, lifetime=fixed(engine, 10_000))
+    engine.restart()
+    assert isinstance(engine.store.engine, LogEngine)
+    engine.store.engine.catalog._writer.execute("update streams set state = x'c1' where name = '/b'")
+    engine.now_ms += 10_000
+    engine.expire()
+    assert engine.store.count_streams() == 1
+    assert "/b is due, and cannot be loaded" in caplog.text
 
 
 def test_a_deadline_is_real_time_and_survives_a_restart(engine: Engine) -> None:

@@ -8,7 +8,7 @@ import pytest
 from engines.driving import Engine, created
 from millstream.protocol.retention import Retention
 
-PIECE = 7_000
+PIECE = 20_000  # more than a pack takes of a stream
 
 
 def give_pieces(engine: Engine, name: str, count: int) -> None:

@@ -21,6 +21,7 @@ from millstream.protocol.parts import (
 from millstream.protocol.producers import Fenced, Stamp
 from millstream.protocol.staging import PART_LIFETIME_MS
 from millstream.protocol.streams import Closed, Duplicate, NotFound, SeqRegressed, SoftDeleted, TypeMismatch
+from millstream.store.log import machine_memory
 
 # What may happen between any two requests without a client noticing.
 BETWEEN: dict[str, Callable[[Engine], None]] = {
@@ -338,7 +339,8 @@ def test_a_file_that_a_crash_left_over_goes(tmp_path: Path) -> None:
         assert engine.content("/a") == b"x"
 
 
-def test_streams_with_parts_are_not_forgotten(tmp_path: Path) -> None:
+def test_streams_with_parts_are_not_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine_memory, "default_bytes", lambda: 1)
     with Engine("log", tmp_path) as engine:
         engine.create("/a")
         engine.create("/idle")

@@ -8,7 +8,7 @@ import typer
 
 from millstream.cli.exits import Exit, Failure
 from millstream.cli.output import OutputFormat, StandardOutput
-from millstream.cli.progress import long_activity
+from millstream.cli.progress import activity, long_activity
 from millstream.cli.terminals import inert_line
 
 if TYPE_CHECKING:
@@ -20,15 +20,23 @@ def check(
     cut: Annotated[
         bool, typer.Option("--repair", help="Truncate the log where it is damaged, after confirmation.")
     ] = False,
+    to_newest: Annotated[
+        bool, typer.Option("--convert", help="First convert streams of an older format, without waiting.")
+    ] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     output_format: OutputFormat = None,
 ) -> None:
-    """Verify a data folder that no server uses. Nothing is changed without --repair."""
+    """Verify a data folder that no server uses. Nothing is changed without --repair or --convert."""
     from millstream.store.base import StoreError  # slow to load
     from millstream.store.log.tools.check import repair, verify
+    from millstream.store.log.tools.convert import convert
 
     output = StandardOutput(output_format)
     try:
+        if to_newest:
+            with activity(f"converting {data} ...") as say:
+                count = convert(data, lambda done: say(f"converting {data}: {done} streams ..."))
+            output.result(f"converted {count} streams", {"converted": count})
         with long_activity(f"verifying {data} ..."):
             report = verify(data)
         _write(output, report)

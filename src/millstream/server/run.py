@@ -55,6 +55,7 @@ def open_store(settings: Settings) -> Store:
             durable=settings.durability == "fsync",
             reserve_bytes=settings.disk_reserve_bytes,
             max_unsaved_bytes=settings.max_unsaved_bytes,
+            memory_bytes=settings.memory_bytes,
         )
     producers = Limits(settings.max_producers_per_stream, settings.producer_idle_s * 1000)
     store.quotas = Quotas(settings.max_stream_bytes, prefixes, producers)
@@ -112,10 +113,14 @@ async def _tick(routes: Routes) -> None:
     while True:
         await asyncio.sleep(_TICK_S)
         try:
-            routes.store.expire(clock_ms())
+            has_more = routes.store.expire(clock_ms())
             routes.live.tick(loop.time())
             routes.metrics.latencies.start_interval()
             routes.overview.history.tick(clock_ms())
+            ends_s = loop.time() + _TICK_S
+            while has_more and loop.time() < ends_s:  # many have expired at the same time
+                await asyncio.sleep(0)
+                has_more = routes.store.expire_more(clock_ms())
         except Exception:
             _log.exception("periodic work failed; it will run again")
 

@@ -60,9 +60,17 @@ class Settings:
     disk_reserve_bytes: int = _setting(
         4 * 2**20,
         "Minimum space of the data folder's disk that is kept for deletions, expiry and retention, so that a "
-        "full disk can be freed; the server keeps as much as a checkpoint needs, up to 65 MiB; 0 keeps none.",
+        "full disk can be freed; the server keeps as much as a checkpoint needs, 9 to 65 MiB; 0 keeps none.",
         minimum=0,
         maximum=2**40,
+    )
+    memory_bytes: int = _setting(
+        0,
+        "How much memory the streams of the log store may take, in bytes; beyond it, the least recently used "
+        "leave memory until they are needed again; 0 takes a quarter of the machine's memory or of the "
+        "container's, at least 64 MiB and at most 2 GiB.",
+        minimum=0,
+        maximum=2**50,
     )
     durability: str = _setting(
         "fsync",
@@ -97,7 +105,7 @@ class Settings:
     max_bodies_bytes: int = _setting(
         48 * 2**20,
         "Maximum bytes of request bodies that are arriving or being checked, of all clients together; beyond "
-        "it, the large body that began first gets 503.",
+        "it, large bodies wait to be read, or get 503.",
         minimum=0,
     )
     max_staged_bytes: int = _setting(8 * 2**30, "Maximum bytes of staged parts per stream.", minimum=1)

@@ -8,6 +8,7 @@ decision, makes it durable and returns it. Each method is one row:
         read     GET      5.6      a chunk; a live read calls it again when woken
         head     HEAD     5.5      the stream as it is
         delete   DELETE   5.4      gone, or kept for its forks
+        delete_some       X5       those of a prefix or a glob, page by page
         stage    POST     X3       a part, stored but invisible; `commit` appends parts, `drop_part` drops one
         listing  GET      X2       names in order, page by page
         expire   -        5.1, X4  end streams whose time is over, trim those that hold too much
@@ -29,7 +30,7 @@ from millstream.protocol.forks import ForkRefusal
 from millstream.protocol.lifecycle import CreatePlan, Delete
 from millstream.protocol.parts import CommitPlan, CommitRequest, Drop, StagePlan, StageRequest
 from millstream.protocol.reads import Chunk, OffsetGone, OffsetUnaligned, ReadFailed
-from millstream.protocol.requests import AppendRequest, CreateRequest, ReadRequest
+from millstream.protocol.requests import AppendRequest, CreateRequest, DeletionRequest, ReadRequest
 from millstream.protocol.retention import KEEP_ALL, Retention
 from millstream.protocol.streams import AppendPlan, NotFound, SoftDeleted, Stream, Unstored
 from millstream.store.measures import Measures, Sizes
@@ -61,6 +62,16 @@ class Page(msgspec.Struct, frozen=True):
 
     streams: list[Stream]
     next_after: str | None
+
+
+class DeletedPage(msgspec.Struct, frozen=True):
+    """How many streams a deletion of many has deleted, and the name to continue after, if there is more."""
+
+    deleted: int
+    next_after: str | None
+
+
+ManyDeleted = DeletedPage | Unstored | ReadFailed
 
 
 class FilePart(msgspec.Struct, frozen=True, gc=False):
@@ -167,6 +178,12 @@ class Store(ABC):
         """Delete a stream; its bytes stay while forks need them."""
 
     @abstractmethod
+    def delete_some(
+        self, request: DeletionRequest, may_delete: Callable[[str], bool], now_ms: int
+    ) -> Eventually[ManyDeleted]:
+        """Delete the streams of a page, in the order of their names; others are answered meanwhile."""
+
+    @abstractmethod
     def stage(
         self, name: str, request: StageRequest, max_staged_bytes: int, now_ms: int
     ) -> Eventually[Staged]:
@@ -189,5 +206,12 @@ class Store(ABC):
         """Count all streams, also those that are deleted and kept for their forks."""
 
     @abstractmethod
-    def expire(self, now_ms: int) -> None:
-        """End the streams whose time is over, and trim those that hold too much; called regularly."""
+    def expire(self, now_ms: int) -> bool:
+        """End streams whose time is over, and trim those that hold too much; called regularly.
+
+        It works for some milliseconds. True means that more are due: call `expire_more`, after other work.
+        """
+
+    @abstractmethod
+    def expire_more(self, now_ms: int) -> bool:
+        """End and trim more streams, for some milliseconds; True means that still more are due."""

@@ -42,6 +42,10 @@ class Streams(Protocol):
         """Find a stream, in memory or elsewhere."""
         ...
 
+    def find_all(self, names: list[str]) -> list[StreamEntry]:
+        """Find the streams that there are of some names, in that order; cheaper than one after the other."""
+        ...
+
     def walk(self, prefix: str, after: str) -> Iterator[str]:
         """Give names in order, those of streams that are not durable yet included."""
         ...
@@ -64,6 +68,10 @@ class Streams(Protocol):
 
     def load_producers(self, entry: StreamEntry) -> None:
         """Load the producers that a stream knows; called before the first decision about one."""
+        ...
+
+    def before_change(self, entry: StreamEntry, /) -> None:
+        """Be told that a stream is about to change; called before anything of it does."""
         ...
 
     def locate(self, entry: StreamEntry, start: int, end: int) -> FilePart | None:
@@ -97,6 +105,10 @@ class Journal(Backlog, Protocol):
 
     def end(self, entry: StreamEntry, ending: Ending) -> Eventually[Deleted]:
         """Record a deletion, and remove what is gone."""
+        ...
+
+    def end_all(self, entries: list[StreamEntry]) -> None:
+        """Record that streams are gone, all at once; none of them has forks, or is one."""
         ...
 
     def renew(self, entry: StreamEntry) -> None:

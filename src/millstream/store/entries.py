@@ -12,7 +12,8 @@ Staged parts (rule X3) are split in two: what decisions need is in `stream.stage
 replay of a log call the same ones.
 """
 
-from typing import Protocol
+from collections.abc import Iterator
+from typing import Final, Protocol
 
 import msgspec
 
@@ -30,8 +31,8 @@ NOT_WATCHED = 2**62
 class Content(Protocol):
     """The bytes of one stream, from its base on."""
 
-    def append(self, piece: Piece) -> None:
-        """Add the bytes of one append."""
+    def append(self, piece: Piece, time_ms: int) -> None:
+        """Add the bytes of one append, and when it arrived."""
         ...
 
     def bounds(self, position: int) -> tuple[int, int]:
@@ -47,38 +48,43 @@ class Content(Protocol):
         ...
 
 
-class StreamEntry:
-    """A stream, its content and, for a fork, the entry that holds what it inherited."""
+class _NothingStaged(dict[int, Piece]):
+    """What most streams have staged: one empty dictionary for all of them, to which nothing can be added."""
 
-    __slots__ = (
-        "closed",
-        "content",
-        "indexes",
-        "logged_deadline_ms",
-        "refusal",
-        "source",
-        "staged",
-        "start",
-        "stream",
-        "tail",
-        "used",
-        "watched_ms",
-    )
+    def __setitem__(self, number: int, piece: Piece) -> None:
+        raise TypeError("a part belongs to a dictionary of its stream")
 
-    def __init__(self, stream: Stream, source: "StreamEntry | None", content: Content) -> None:
-        self.stream = stream
-        self.source = source
-        self.content = content
-        self.indexes: dict[int, Index] | None = None
-        self.tail = _NOT_DURABLE
-        self.closed = False
+
+_NOTHING_STAGED: Final = _NothingStaged()
+
+
+class StreamEntry(msgspec.Struct, eq=False, gc=False):
+    """A stream, its content and, for a fork, the entry that holds what it inherited.
+
+    Nothing that it holds refers to it, so the collector of garbage need not look at a million of them.
+    """
+
+    stream: Stream
+    source: "StreamEntry | None"
+    content: Content
+    indexes: dict[int, Index] | None = None
+    tail: int = _NOT_DURABLE
+    closed: bool = False
+    start: int = 0
+    staged: dict[int, Piece] = _NOTHING_STAGED
+    logged_deadline_ms: int = 0
+    refusal: NotSaved | None = None
+    """Why no change of this stream is accepted, if none is."""
+    used: bool = False
+    """Whether it was looked up since it was last considered for eviction."""
+    watched_ms: int = NOT_WATCHED
+
+    def __post_init__(self) -> None:
+        stream = self.stream
         self.start = stream.start
-        self.staged: dict[int, Piece] = {}
         self.logged_deadline_ms = stream.deadline_ms or 0
-        self.refusal: NotSaved | None = None
-        """Why no change of this stream is accepted, if none is."""
-        self.used = True
-        self.watched_ms = NOT_WATCHED
+        if stream.staged is not None:
+            self.staged = {}
 
     # -- Its durable state -----------------------------------------------------------------------
 
@@ -144,6 +150,8 @@ class StreamEntry:
 
     def stage(self, change: parts.Stage, now_ms: int) -> None:
         """Add a part."""
+        if self.staged is _NOTHING_STAGED:
+            self.staged = {}
         self.staged[parts.apply_stage(self.stream, change, now_ms)] = change.data
 
     def commit(self, change: parts.Commit, now_ms: int) -> list[int]:
@@ -153,8 +161,9 @@ class StreamEntry:
         reader must not have to fetch all of it to find one.
         """
         numbers = parts.take_parts(self.stream, change.ids)
+        arrived_ms = self.stream.arrival_ms(now_ms)
         for number in numbers:
-            self.content.append(self.staged.pop(number))
+            self.content.append(self.staged.pop(number), arrived_ms)
         streams.apply_append(self.stream, change.append, now_ms)
         return numbers + self.drop_all_parts() if change.append.closes else numbers
 
@@ -168,7 +177,7 @@ class StreamEntry:
     def drop_all_parts(self) -> list[int]:
         """Drop every part, and give their numbers."""
         numbers = list(self.staged)
-        self.staged.clear()
+        self.staged = _NOTHING_STAGED
         if self.stream.staged is not None:
             self.stream.staged.clear()
         return numbers
@@ -180,6 +189,14 @@ class Ending(msgspec.Struct, frozen=True):
     plan: lifecycle.Delete
     removed: list[StreamEntry]
     remaining_source: StreamEntry | None
+
+
+def ancestors(entry: StreamEntry) -> Iterator[StreamEntry]:
+    """Give the source of a fork, the source of that, and so on."""
+    source = entry.source
+    while source is not None:
+        yield source
+        source = source.source
 
 
 def release_sources(entry: StreamEntry) -> tuple[list[StreamEntry], StreamEntry | None]:

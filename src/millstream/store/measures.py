@@ -40,10 +40,14 @@ class Measures:
     """The numbers of an engine that has a disk."""
 
     __slots__ = (
+        "cached_bytes",
+        "cached_streams",
         "checkpoint_failures",
         "checkpoint_s",
         "postponed_since_s",
         "recovery_s",
+        "stream_evictions",
+        "stream_loads",
         "sync_records",
         "sync_s",
         "unsaved_streams",
@@ -63,6 +67,14 @@ class Measures:
         """Since when a checkpoint is due that something else keeps from beginning; 0 when there is none."""
         self.unsaved_streams = 0
         """How many streams the last checkpoint could not save, though it saved others."""
+        self.cached_streams = 0
+        """How many streams are in memory."""
+        self.cached_bytes = 0
+        """How much memory they take, without content that waits for a checkpoint."""
+        self.stream_loads = 0
+        """How many streams were loaded into memory since the start."""
+        self.stream_evictions = 0
+        """How many streams have left memory since the start to make room for others."""
         self.recovery_s = 0.0
         """How long it took to recover at the start."""
         self.writing_since_s = 0.0

@@ -34,6 +34,10 @@ class MemoryStreams:
         """Find a stream."""
         return self.by_name.get(name)
 
+    def find_all(self, names: list[str]) -> list[StreamEntry]:
+        """Find the streams that there are of some names."""
+        return [entry for name in names if (entry := self.by_name.get(name)) is not None]
+
     def add(self, entry: StreamEntry) -> None:
         """Add a stream."""
         self.by_name[entry.stream.name] = entry
@@ -67,6 +71,9 @@ class MemoryStreams:
     def load_producers(self, entry: StreamEntry) -> None:
         """All that a stream knows is in memory."""
         entry.stream.producers = {}
+
+    def before_change(self, entry: StreamEntry) -> None:
+        """Nothing needs a stream as it was."""
 
     def locate(self, entry: StreamEntry, start: int, end: int) -> None:
         """Nothing is in a file."""
@@ -104,6 +111,12 @@ class MemoryJournal:
             _free(ending.remaining_source)
         self.listener(entry.stream.name)
         return ending.plan
+
+    def end_all(self, entries: list[StreamEntry]) -> None:
+        """Remove streams."""
+        for entry in entries:
+            self._streams.remove(entry)
+            self.listener(entry.stream.name)
 
     def renew(self, entry: StreamEntry) -> None:
         """A renewal is in the entry; there is nothing to record."""

@@ -3,12 +3,18 @@
         position   base            ends[0]     ends[1]          ends[2]
                     |---- piece 0 ----|-- piece 1 --|--- piece 2 ---|
 
-The ends are the append boundaries that readers of JSON streams and forks ask for.
+The ends are the append boundaries that readers of JSON streams and forks ask for. Each piece also has the
+time of its arrival (rule X7).
+
+Most streams in memory hold no pieces: their bytes are in files. Those share one empty list. What was given
+to others (`all`) is shared with them, too: the next change makes a copy.
 """
 
 from array import array
 from bisect import bisect_right
-from typing import Protocol
+from typing import Final, Protocol
+
+import msgspec
 
 from millstream.protocol.retention import Shared
 
@@ -21,24 +27,33 @@ class Piece(Protocol):
     def __getitem__(self, span: slice, /) -> bytes: ...
 
 
-class Pieces:
+_NO_NUMBERS: Final = array("Q")
+_NO_PIECES: Final[list[Piece]] = []  # shared: a list and an array for each stream would be 150 bytes
+
+
+class Pieces(msgspec.Struct, eq=False, gc=False):
     """A growing run of bytes that keeps its append boundaries."""
 
-    __slots__ = ("_ends", "_pieces", "base", "end")
+    base: int
+    end: int = 0
+    _ends: "array[int]" = msgspec.field(default_factory=lambda: _NO_NUMBERS)
+    _times: "array[int]" = msgspec.field(default_factory=lambda: _NO_NUMBERS)
+    _pieces: list[Piece] = msgspec.field(default_factory=lambda: _NO_PIECES)
+    _is_shared: bool = True
 
-    def __init__(self, base: int) -> None:
-        self.base = base
-        self.end = base
-        self._ends = array("Q")
-        self._pieces: list[Piece] = []
+    def __post_init__(self) -> None:
+        self.end = self.base
 
     def __len__(self) -> int:
         return len(self._pieces)
 
-    def append(self, piece: Piece) -> None:
-        """Add a piece at the end."""
+    def append(self, piece: Piece, time_ms: int) -> None:
+        """Add a piece at the end, with the time of its arrival."""
+        if self._is_shared:
+            self._copy()
         self.end += len(piece)
         self._ends.append(self.end)
+        self._times.append(time_ms)
         self._pieces.append(piece)
 
     def bounds(self, position: int) -> tuple[int, int]:
@@ -64,31 +79,36 @@ class Pieces:
         surplus = self._ends[last] - end
         return b"".join([self._pieces[first][skipped:], *middle, last_piece[: len(last_piece) - surplus]])
 
-    def all(self) -> "tuple[list[Piece], array[int]]":
-        """Give a copy of the pieces and of their ends."""
-        return self._pieces[:], self._ends[:]
+    def all(self) -> "tuple[list[Piece], array[int], array[int]]":
+        """Give the pieces, their ends and their times, which nobody changes from now on."""
+        self._is_shared = True
+        return self._pieces, self._ends, self._times
 
     def drop(self, until: int) -> None:
         """Drop the pieces before a position, which must be the end of one of them."""
         count = bisect_right(self._ends, until)
-        del self._ends[:count]
-        del self._pieces[:count]
+        if count == len(self._pieces):
+            self._ends, self._times, self._pieces = _NO_NUMBERS, _NO_NUMBERS, _NO_PIECES
+            self._is_shared = True
+        else:
+            self._ends, self._times = self._ends[count:], self._times[count:]
+            self._pieces, self._is_shared = self._pieces[count:], False
         self.base = until
 
+    def _copy(self) -> None:
+        self._ends, self._times = self._ends[:], self._times[:]
+        self._pieces, self._is_shared = self._pieces[:], False
 
-class TrimmedPieces(Pieces):
+
+class TrimmedPieces(Pieces, eq=False, gc=False):
     """All of a stream's pieces, of which the oldest can be trimmed.
 
     While forks share the oldest ones, trimmed pieces after the shared range are emptied and keep their
     places, so that every boundary can still be found.
     """
 
-    __slots__ = ("_dropped", "_emptied")
-
-    def __init__(self, base: int) -> None:
-        super().__init__(base)
-        self._dropped = 0
-        self._emptied = 0
+    _dropped: int = 0
+    _emptied: int = 0
 
     def count(self, position: int) -> int:
         """Count the appends that end at or before a position, trimmed ones included."""
@@ -104,6 +124,8 @@ class TrimmedPieces(Pieces):
             self._emptied = 0
             self.drop(start)
             return
+        if self._is_shared:
+            self._copy()
         first = max(self._emptied, bisect_right(self._ends, shared.end - 1) + 1)
         self._pieces[first:count] = [b""] * max(0, count - first)
         self._emptied = max(first, count)

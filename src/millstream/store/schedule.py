@@ -22,6 +22,7 @@ class Schedule:
     def __init__(self) -> None:
         self._deadlines: list[tuple[int, int, str]] = []  # names, not entries: those would stay in memory
         self._overfull: dict[int, StreamEntry] = {}
+        self._to_trim: list[StreamEntry] = []  # what was overfull, and is not yet given to be trimmed
         self._with_parts: dict[int, StreamEntry] = {}
         self._parts_checked_ms = 0
 
@@ -52,8 +53,10 @@ class Schedule:
 
     def overfull(self, by_name: Mapping[str, StreamEntry]) -> Iterator[StreamEntry]:
         """Give the streams that hold more bytes than they may; the caller trims them."""
-        overfull, self._overfull = self._overfull, {}
-        for entry in overfull.values():
+        if not self._to_trim:
+            self._to_trim, self._overfull = [*reversed(self._overfull.values())], {}
+        while self._to_trim:
+            entry = self._to_trim.pop()
             if by_name.get(entry.stream.name) is entry:
                 yield entry
 

@@ -21,6 +21,10 @@ _TURN_S: Final = 0.002
 _log = logging.getLogger("millstream")
 
 
+class UnfinishedError(Exception):
+    """A decision has used its time in this turn, and goes on in another one."""
+
+
 class Slices:
     """Steps that wait for their turn."""
 
@@ -48,7 +52,7 @@ class Slices:
             self._schedule()
 
     def decide(self, attempt: Callable[[], Eventually[Any]]) -> Pending[Any]:
-        """Make a decision that has to scan an append first: try again, a window further, until it is made."""
+        """Make a decision that takes several turns: try again, a step further each time, until it is made."""
         pending: Pending[Any] = Pending(lambda: waiting.clear())
         waiting = [pending]  # empty when nobody waits any more
 
@@ -57,13 +61,13 @@ class Slices:
                 return
             try:
                 decision = attempt()
-            except ScanUnfinishedError:
+            except (ScanUnfinishedError, UnfinishedError):
                 self.add(step)
                 return
             except MalformedError as error:  # there is no caller any more to raise it to
                 decision = error
             except Exception as error:
-                _log.error("a stream could not be read", exc_info=error)
+                _log.error("a request could not be decided", exc_info=error)
                 decision = ReadFailed()
             if isinstance(decision, Pending):
                 decision.then(pending.settle)

@@ -4,6 +4,7 @@ A change goes one way, whatever the engine:
 
         look up     `streams.find`            a stream in memory, or loaded into it
         decide      a function of `protocol`  pure; a refusal is a value
+        announce    `streams.before_change`   the engine may need the stream as it is now
         apply       to `entry.stream`         the accepted state: the next decision is made on it
         record      `journal`                 the engine makes the change durable, then visible
         answer      when it is                at once in memory, a `Pending` with a log
@@ -16,14 +17,17 @@ store in memory and one on a disk.
 """
 
 import copy
-from collections.abc import Callable
+import logging
+import time
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import Any
+from itertools import islice
+from typing import Any, Final, TypeVar
 
 from millstream.protocol import forks, lifecycle, parts, reads, retention, streams
 from millstream.protocol.boundaries import ScanUnfinishedError
 from millstream.protocol.parts import CommitRequest, StageRequest
-from millstream.protocol.requests import AppendRequest, CreateRequest, ReadRequest
+from millstream.protocol.requests import AppendRequest, CreateRequest, DeletionRequest, ReadRequest
 from millstream.protocol.streams import NotFound, SoftDeleted, Unstored
 from millstream.store.base import (
     Appended,
@@ -35,20 +39,29 @@ from millstream.store.base import (
     FilePart,
     Head,
     Listener,
+    ManyDeleted,
     Missing,
     Page,
     Read,
     Staged,
     Store,
 )
+from millstream.store.deletions import Deletion
 from millstream.store.engine import Engine
-from millstream.store.entries import Ending, StreamEntry, release_sources
+from millstream.store.entries import Ending, StreamEntry, ancestors, release_sources
 from millstream.store.listing import list_page
 from millstream.store.measures import Measures, Sizes
 from millstream.store.pending import Eventually, Pending
 from millstream.store.quotas import Quotas
 from millstream.store.schedule import Schedule
-from millstream.store.slices import Slices
+from millstream.store.slices import Slices, UnfinishedError
+
+_TURN_S: Final = 0.002  # for ending streams whose time is over, before others are served
+_TOGETHER: Final = 64  # streams that end in one record
+
+T = TypeVar("T")
+
+_log = logging.getLogger("millstream")
 
 
 class Table(Store):
@@ -94,8 +107,9 @@ class Table(Store):
         stream = copy.copy(plan.stream)  # the plan is the answer; the stream will change
         entry = StreamEntry(stream, source, self._streams.new_content(stream))
         if plan.data:
-            entry.content.append(plan.data)
+            entry.content.append(plan.data, stream.created_ms)
         if source is not None:
+            self._streams.before_change(source)
             source.stream.fork_count += 1
             forks.share(source.stream, stream.base)
         self.quotas.add(name)
@@ -116,8 +130,9 @@ class Table(Store):
             if streams.renews_ttl(plan):
                 self._renew(entry, now_ms)
             return self._journal.confirm(plan)
+        self._streams.before_change(entry)
         if plan.data:
-            entry.content.append(plan.data)
+            entry.content.append(plan.data, entry.stream.arrival_ms(now_ms))
         streams.apply_append(entry.stream, plan, now_ms)
         if plan.closes:
             self._drop_all_parts(entry)
@@ -129,6 +144,35 @@ class Table(Store):
         """Delete a stream; its bytes stay while forks need them."""
         entry = self._find_for_removal(name, now_ms)
         return self._end(entry) if isinstance(entry, StreamEntry) else entry
+
+    def delete_some(
+        self, request: DeletionRequest, may_delete: Callable[[str], bool], now_ms: int
+    ) -> Eventually[ManyDeleted]:
+        """Delete the streams of a page, in the order of their names."""
+        deletion = Deletion(
+            self._streams.walk(request.prefix, request.after),
+            lambda name: request.selects(name) and may_delete(name),
+            partial(self._delete_named, now_ms=now_ms),
+            request.limit,
+        )
+        attempt = partial(self._continue, deletion)
+        try:
+            return attempt()
+        except UnfinishedError:
+            return self._slices.decide(attempt)
+
+    def _continue(self, deletion: Deletion) -> Eventually[ManyDeleted]:
+        if self._journal.removal_refusal is not None:
+            return self._journal.removal_refusal
+        page = deletion.advance()
+        if page is None:
+            raise UnfinishedError
+        return self._journal.confirm(page)
+
+    def _delete_named(self, names: list[str], now_ms: int) -> int:
+        found = [entry for entry in self._streams.find_all(names) if not entry.stream.soft_deleted]
+        self._end_all(found)
+        return sum(not entry.stream.expired(now_ms) for entry in found)
 
     def stage(
         self, name: str, request: StageRequest, max_staged_bytes: int, now_ms: int
@@ -144,6 +188,7 @@ class Table(Store):
             if isinstance(plan, parts.AlreadyStaged):
                 self._renew(entry, now_ms)
             return self._journal.confirm(plan)
+        self._streams.before_change(entry)
         entry.stage(plan, now_ms)
         self._schedule.watch_parts(entry)
         return self._journal.stage(entry, plan, now_ms)
@@ -162,6 +207,7 @@ class Table(Store):
             if streams.renews_ttl(plan):
                 self._renew(entry, now_ms)
             return self._journal.confirm(plan)
+        self._streams.before_change(entry)
         self._journal.release_parts(entry, entry.commit(plan, now_ms))
         if entry.stream.retention:
             self._schedule.watch(entry)
@@ -257,25 +303,50 @@ class Table(Store):
 
     # -- Now and then ----------------------------------------------------------------------------
 
-    def expire(self, now_ms: int) -> None:
+    def expire(self, now_ms: int) -> bool:
         """End the streams whose time is over, trim others, and let the engine do what is due."""
+        has_more = self.expire_more(now_ms)
         if self._journal.removal_refusal is None:
-            for name in self.engine.due(now_ms):
-                found = self._find(name, now_ms)
-                if isinstance(found, StreamEntry):  # it was renewed since, or is to be trimmed
-                    self._schedule.watch(found)
-            for entry in self._schedule.due(self._by_name, now_ms):
-                if entry.stream.expired(now_ms):
-                    self._end(entry)
-                else:
-                    self._trim(entry, now_ms)
-                    self._schedule.watch(entry)
-            for entry in self._schedule.overfull(self._by_name):
-                self._trim(entry, now_ms)
             for entry in self._schedule.due_parts(now_ms):
                 self._expire_parts(entry, now_ms)
         self.engine.maintain(now_ms)
         self._schedule.prune(self._by_name)
+        return has_more
+
+    def expire_more(self, now_ms: int) -> bool:
+        """End and trim more streams for some milliseconds; tells whether there are still more."""
+        if self._journal.removal_refusal is not None:
+            return False
+        ends_s = time.monotonic() + _TURN_S
+        by_name = self._by_name
+        return (
+            self._expire_some(map(self._load_due, _batches(self.engine.due(now_ms))), now_ms, ends_s)
+            or self._expire_some(_batches(self._schedule.due(by_name, now_ms)), now_ms, ends_s)
+            or self._expire_some(_batches(self._schedule.overfull(by_name)), now_ms, ends_s)
+        )
+
+    def _expire_some(self, due: Iterator[list[StreamEntry]], now_ms: int, ends_s: float) -> bool:
+        """End what has expired and trim the rest, batch by batch; True when the time was over first."""
+        for batch in due:
+            found = [entry for entry in batch if not entry.stream.soft_deleted]
+            others = [entry for entry in found if not entry.stream.expired(now_ms)]
+            self._end_all([entry for entry in found if entry.stream.expired(now_ms)])
+            for entry in others:
+                self._trim(entry, now_ms)
+                self._schedule.watch(entry)
+            if time.monotonic() > ends_s:
+                return True
+        return False
+
+    def _load_due(self, names: list[str]) -> list[StreamEntry]:
+        """Load streams that the engine knows to be due."""
+        try:
+            return self._streams.find_all(names)
+        except Exception:  # one of them is damaged: the others still end
+            if len(names) > 1:
+                return [entry for name in names for entry in self._load_due([name])]
+            _log.exception("%s is due, and cannot be loaded", names[0])
+            return []
 
     # -- Looking up ------------------------------------------------------------------------------
 
@@ -357,12 +428,14 @@ class Table(Store):
 
     def _renew(self, entry: StreamEntry, now_ms: int) -> None:
         if entry.stream.lifetime.is_sliding:
+            self._streams.before_change(entry)
             entry.stream.renew(now_ms)
             self._journal.renew(entry)
 
     def _trim(self, entry: StreamEntry, now_ms: int) -> None:
         change = retention.plan_trim(entry.stream, now_ms, entry)
         if change is not None:
+            self._streams.before_change(entry)
             retention.apply_trim(entry.stream, change)
             self._journal.trim(entry, change)
 
@@ -373,15 +446,33 @@ class Table(Store):
         plan = lifecycle.plan_delete(entry.stream)
         if not isinstance(plan, lifecycle.Delete):
             return self._journal.confirm(plan)
+        self._streams.before_change(entry)
         self._drop_all_parts(entry)
         if plan.soft:
             entry.stream.soft_deleted = True
             return self._journal.end(entry, Ending(plan, [], None))
+        for ancestor in ancestors(entry):
+            self._streams.before_change(ancestor)
         removed, source = release_sources(entry)
         for gone in removed:
             self.quotas.remove(gone.stream.name)
         self._stream_count -= len(removed)
         return self._journal.end(entry, Ending(plan, removed, source))
+
+    def _end_all(self, entries: list[StreamEntry]) -> None:
+        """End streams, those that can in one record."""
+        alone: list[StreamEntry] = []
+        for entry in entries:
+            if lifecycle.ends_alone(entry.stream):
+                self._streams.before_change(entry)
+                self._drop_all_parts(entry)
+                self.quotas.remove(entry.stream.name)
+                alone.append(entry)
+            else:
+                self._end(entry)
+        if alone:
+            self._stream_count -= len(alone)
+            self._journal.end_all(alone)
 
     def _expire_parts(self, entry: StreamEntry, now_ms: int) -> None:
         if entry.staged and entry.stream.staged is not None:
@@ -390,6 +481,7 @@ class Table(Store):
                 self._drop_parts(entry, ids)
 
     def _drop_parts(self, entry: StreamEntry, ids: list[str]) -> Eventually[Dropped]:
+        self._streams.before_change(entry)
         self._journal.release_parts(entry, entry.drop_parts(ids))
         return self._journal.drop_parts(entry, parts.Drop(ids))
 
@@ -453,3 +545,10 @@ class Table(Store):
     def measure_sizes(self) -> Sizes | None:
         """Measure how much room the data takes."""
         return self.engine.measure_sizes()
+
+
+def _batches(due: Iterable[T]) -> Iterator[list[T]]:
+    """Take some at a time, and none in advance: what was taken counts as done."""
+    taken = iter(due)
+    while batch := list(islice(taken, _TOGETHER)):
+        yield batch

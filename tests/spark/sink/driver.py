@@ -6,6 +6,7 @@ With --faulty, tasks fail at their first attempt or are slow, so that Spark repe
 """
 
 import argparse
+import os
 import random
 import time
 from collections.abc import Iterator
@@ -65,6 +66,7 @@ def _session(master: str | None) -> SparkSession:
     }
     if master is not None:
         settings["spark.master"] = master
+        settings["spark.executor.extraJavaOptions"] = os.environ.get("SPARK_SUBMIT_OPTS", "")
     return local_session("killed", cores="2", settings=settings)
 
 

@@ -11,7 +11,7 @@ chunks = st.lists(st.binary(min_size=1, max_size=5), min_size=1, max_size=8)
 def filled(base: int, appended: list[bytes]) -> Pieces:
     pieces = Pieces(base)
     for piece in appended:
-        pieces.append(piece)
+        pieces.append(piece, 0)
     return pieces
 
 
@@ -37,3 +37,22 @@ def test_a_whole_piece_is_given_without_copying() -> None:
     piece = bytes(1000)
     pieces = filled(0, [b"a", piece, b"b"])
     assert pieces.fetch(1, 1001) is piece
+
+
+def test_what_was_given_to_others_stays_as_it_was() -> None:
+    pieces = Pieces(0)
+    other = Pieces(0)
+    pieces.append(b"ab", 5)
+    pieces.append(b"c", 6)
+    given, ends, times = pieces.all()
+    pieces.append(b"d", 7)
+    again, _, _ = pieces.all()
+    pieces.drop(2)
+    pieces.append(b"e", 8)
+    assert (given, list(ends), list(times)) == ([b"ab", b"c"], [2, 3], [5, 6])
+    assert again == [b"ab", b"c", b"d"]
+    assert pieces.fetch(2, 5) == b"cde"
+    pieces.drop(5)
+    pieces.append(b"f", 9)
+    assert pieces.fetch(5, 6) == b"f"
+    assert len(other) == 0

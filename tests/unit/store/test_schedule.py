@@ -53,6 +53,19 @@ def test_a_stream_that_holds_too_much_is_due_at_once() -> None:
     assert list(schedule.overfull({"/s": entry})) == []
 
 
+def test_what_is_not_trimmed_in_one_turn_is_given_in_the_next() -> None:
+    schedule = Schedule()
+    entries = {f"/{id}": entry_of(id, f"/{id}", None, Retention(bytes=100)) for id in range(5)}
+    for entry in entries.values():
+        entry.stream.tail = 1_000
+        schedule.watch(entry)
+    first = next(schedule.overfull(entries))
+    schedule.watch(first)  # it has grown again
+    given = [first, *schedule.overfull(entries)]
+    assert [entry.stream.id for entry in given] == [0, 1, 2, 3, 4]
+    assert list(schedule.overfull(entries)) == [first]
+
+
 def test_deadlines_of_streams_that_left_memory_are_pruned_once_they_are_most() -> None:
     schedule = Schedule()
     entries = {f"/{id}": entry_of(id, f"/{id}") for id in range(6_000)}

@@ -12,7 +12,7 @@ def test_what_is_left_is_found_as_before(sizes: list[int], data: st.DataObject) 
     """X4: whatever goes and whatever forks share; and what nobody needs is not held."""
     pieces, whole, ends = TrimmedPieces(0), b"", [0]
     for number, size in enumerate(sizes):
-        pieces.append(bytes([number]) * size)
+        pieces.append(bytes([number]) * size, number)
         whole += bytes([number]) * size
         ends.append(len(whole))
     first = data.draw(st.integers(0, len(ends) - 1))

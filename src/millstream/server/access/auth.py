@@ -8,6 +8,7 @@ requires a permission:
         PUT                write     of the stream, and read of the source that it forks
         POST, DELETE       write     of the stream
         listing            read      streams that the token may not read are left out
+        deletion of many   write     streams that the token may not write are left alone
 
 GET and HEAD of a stream may carry AnyCable's credentials instead, see `anycable.authorization`.
 OPTIONS requires nothing: browsers send it without credentials.

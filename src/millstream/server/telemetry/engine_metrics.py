@@ -71,6 +71,16 @@ class EngineMetrics:
             "Checkpoints that failed and were tried again.",
             value=measures.checkpoint_failures,
         )
+        yield CounterMetricFamily(
+            "millstream_stream_loads",
+            "Streams that were loaded into memory because they were needed.",
+            value=measures.stream_loads,
+        )
+        yield CounterMetricFamily(
+            "millstream_stream_evictions",
+            "Streams that left memory because it was needed for others.",
+            value=measures.stream_evictions,
+        )
         since_s, postponed_s = measures.writing_since_s, measures.postponed_since_s
         gauges = [
             (
@@ -97,6 +107,12 @@ class EngineMetrics:
                 "millstream_unsaved_streams",
                 "Streams that the last checkpoint could not save, though it saved others.",
                 measures.unsaved_streams,
+            ),
+            ("millstream_cached_streams", "Streams in memory.", measures.cached_streams),
+            (
+                "millstream_cached_stream_bytes",
+                "Memory that they take, without content that waits for a checkpoint.",
+                measures.cached_bytes,
             ),
             ("millstream_recovery_seconds", "Duration of the recovery at startup.", measures.recovery_s),
             (

@@ -33,6 +33,7 @@ Where to look, from the top:
         recovery       from the catalog and the log to the state
         checkpoint     from the state to files and catalog: when, and step by step
         stream_cache   which streams are in memory, how they get there and how they leave
+        eviction       when they have to leave: what they take is in `memory_use`
         files/         content and its files (`layout`), parts and theirs (`staged`)
         wal/           the log on disk (`segments`), its bytes (`format`), group commit (`commit`)
         catalog        the state of every stream, in SQLite

@@ -10,23 +10,46 @@ program can read: version 1 does not look at the version, and would accept again
 
 Version 3 has `held`: the records of streams that could not be saved (`held.py`). A program that does not
 know of them would lose them.
+
+Version 4 has where the bytes of each stream are (`place`; null for a stream whose files are of format 3),
+the packs, and checksums: CRC-32C of everything in a row. Rows that version 3 wrote have none (null). The
+pages have checksums, too (`catalog_pages`), because a bit that is wrong may hide rows that are there. A
+catalog with a damaged page answers for what it finds, and for nothing that it does not find, and is not
+written to.
 """
 
 import contextlib
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from operator import itemgetter
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from operator import attrgetter, itemgetter
 from pathlib import Path
 from urllib.parse import quote
 
 import msgspec
 
 from millstream.protocol.producers import ProducerState
-from millstream.protocol.streams import Stream
 from millstream.store.base import StoreError
+from millstream.store.log.catalog_pages import CatalogPages
+from millstream.store.log.disk import is_full
+from millstream.store.log.files.places import decode_place
+from millstream.store.log.rows import (
+    Changes,
+    Due,
+    HeldRecord,
+    PackRow,
+    ProducerRow,
+    Row,
+    packed_bytes,
+    sum_of,
+    with_sum,
+)
+from millstream.store.log.wal.segments import DamagedError
 
-VERSION = 3
+VERSION = 4
 _WITH_PRODUCERS = 2
+_WITH_HELD = 3
+_WITH_SUMS = 4
 
 _SCHEMA = """
 create table if not exists streams (
@@ -61,99 +84,109 @@ insert into numbers select name, value from facts;
 drop table facts;
 create view facts as select name, value from "this folder was written by a newer version of millstream";
 """
-_ROW = "select id, name, deadline_ms, flushed, appends, state from streams"
+_UPGRADE_3 = """
+alter table streams add column place blob;
+alter table streams add column sum integer;
+alter table producers add column sum integer;
+alter table held add column sum integer;
+alter table numbers add column sum integer;
+create table packs (
+    number integer primary key,
+    end integer not null,
+    freed integer not null
+);
+create index streams_of_format_3 on streams (id) where place is null;
+"""
+_DUE = "select deadline_ms, id, name from streams"
+_ROW = "select id, name, deadline_ms, flushed, appends, state, place, sum from streams"
+_FORMER_ROW = "select id, name, deadline_ms, flushed, appends, state, null, null from streams"
+_WRITE_ROW = """
+insert into streams (id, name, deadline_ms, flushed, appends, state, place, sum)
+values (?, ?, ?, ?, ?, ?, ?, ?)
+on conflict (id) do update set deadline_ms = excluded.deadline_ms, flushed = excluded.flushed,
+    appends = excluded.appends, state = excluded.state, place = excluded.place, sum = excluded.sum
+"""
 
-encode_stream = msgspec.msgpack.Encoder().encode
-_decode_stream = msgspec.msgpack.Decoder(Stream).decode
+_CACHE_KIB = 16 * 2**10
 
-
-class Row(msgspec.Struct, frozen=True):
-    """A stream in the catalog: its state, and how much of its content its files hold."""
-
-    stream_id: int
-    name: str
-    deadline_ms: int | None
-    flushed: int
-    appends: int
-    state: bytes
-
-    def stream(self) -> Stream:
-        """Read the stream's state."""
-        return _decode_stream(self.state)
-
-
-class ProducerRow(msgspec.Struct, frozen=True, gc=False):
-    """A producer of a stream in the catalog; without a state it is forgotten."""
-
-    stream_id: int
-    producer_id: bytes
-    state: ProducerState | None
-
-
-class HeldRecord(msgspec.Struct, frozen=True, gc=False):
-    """A record of the log about a stream that could not be saved."""
-
-    stream_id: int
-    """The stream that is held back; the record may be about a fork of it."""
-    lsn: int
-    record: bytes
-
-
-class Due(msgspec.Struct, frozen=True):
-    """A stream that was due; also the place to continue from."""
-
-    deadline_ms: int
-    stream_id: int
-    name: str
-
-
-BEGINNING = Due(-1, -1, "")
+APPLIED_LSN = "applied_lsn"
+LAST_ID = "next_id"  # its name on the disk
 
 
 class Catalog:
     """The catalog's file; a path of `:memory:` keeps it in memory."""
 
     def __init__(self, path: Path | str, *, read_only: bool = False) -> None:
+        self._pages = CatalogPages(path) if isinstance(path, Path) else None
+        self.damage = self._pages.complaints() if self._pages is not None else []
+        """What is wrong with the file; none of it was written since."""
+        if self._pages is not None and self.damage and _is_of_all(self.damage[0]):
+            self._pages.close()
+            raise DamagedError(self.damage[0])
         if read_only:
             self._writer = self._reader = sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True)
             self._version = _version(self._reader, path)
+            self._row = _ROW if self._version >= _WITH_SUMS else _FORMER_ROW
             return
+        self._row = _ROW
         self._writer = _connect(path)
         if (version := _version(self._writer, path)) < VERSION:
             former = _UPGRADE_1 if version < _WITH_PRODUCERS else ""
             end = f"pragma user_version = {VERSION}; commit;"
-            self._writer.executescript(f"begin immediate; {_SCHEMA} {former} {end}")
+            self._writer.executescript(f"begin immediate; {_SCHEMA} {former} {_UPGRADE_3} {end}")
         self._version = VERSION
         # A commit whose sync failed, or was cut short by the end of its process, can be read from the page
         # cache though it is not on the disk. This writes all of them again, to another place, and syncs.
-        try:
-            self._writer.execute("pragma wal_checkpoint(truncate)")
-        except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode != sqlite3.SQLITE_FULL:  # then it stays in the WAL, and can be read
-                raise
+        self._seal(always=True)
         # Checkpoints write from another thread; look-ups must not wait for them nor see half of one.
         self._reader = _connect(path) if path != ":memory:" else self._writer
 
+    def _seal(self, *, always: bool = False) -> None:
+        """Copy what SQLite has in its WAL to the file, and keep the checksums of its pages."""
+        if self._pages is not None and not self.damage:
+            try:
+                self._pages.seal(self._writer, always=always)
+            except (OSError, sqlite3.OperationalError) as error:
+                if not _is_full(error):  # then it stays in the WAL, and can be read
+                    raise
+
     def by_name(self, name: str) -> Row | None:
         """Find a stream by its name."""
-        return self._one(f"{_ROW} where name = ?", name)
+        return self._one(f"{self._row} where name = ?", name)
+
+    def by_names(self, names: list[str]) -> list[Row]:
+        """Find the streams that there are of some names, with one query."""
+        query = f"{self._row} where name in (select value from json_each(?))"
+        values = (msgspec.json.encode(names).decode(),)
+        rows = [Row(*row) for row in self._reader.execute(query, values)]
+        for row in rows:
+            row.verify()
+        if len(rows) < len(names):
+            self._must_be_whole()
+        return rows
 
     def by_id(self, stream_id: int) -> Row | None:
         """Find a stream by its id."""
-        return self._one(f"{_ROW} where id = ?", stream_id)
+        return self._one(f"{self._row} where id = ?", stream_id)
 
     def due(self, now_ms: int, after: Due, limit: int) -> list[Due]:
         """Find streams that are due as of the last checkpoint, in order."""
-        query = (
-            "select deadline_ms, id, name from streams where (deadline_ms, id) > (?, ?) and deadline_ms <= ?"
-            " order by deadline_ms, id limit ?"
-        )
+        if self.damage:
+            return []
+        # Two queries: compared as a pair, all rows of the same deadline are scanned for every page of them.
+        beside = f"{_DUE} where deadline_ms = ? and id > ? and deadline_ms <= ? order by id limit ?"
         values = (after.deadline_ms, after.stream_id, now_ms, limit)
-        return [Due(*row) for row in self._reader.execute(query, values)]
+        found = [Due(*row) for row in self._reader.execute(beside, values)]
+        if len(found) < limit:
+            later = f"{_DUE} where deadline_ms > ? and deadline_ms <= ? order by deadline_ms, id limit ?"
+            rest = (after.deadline_ms, now_ms, limit - len(found))
+            found += [Due(*row) for row in self._reader.execute(later, rest)]
+        return found
 
     def names(self, prefix: str, after: str) -> Iterator[str]:
         """Give names that begin with a prefix and come after another, in order."""
         query = "select name from streams where name > ? and name >= ? order by name limit 1000"
+        self._must_be_whole()
         while True:
             page = [name for (name,) in self._reader.execute(query, (after, prefix))]
             for name in page:
@@ -171,56 +204,103 @@ class Catalog:
 
     def rows(self) -> Iterator[Row]:
         """Give every stream, by id."""
-        for row in self._reader.execute(f"{_ROW} order by id"):
+        for row in self._reader.execute(f"{self._row} order by id"):
             yield Row(*row)
 
     def fact(self, name: str) -> int:
         """Give a stored number; 0 when there is none."""
         table = "numbers" if self._version >= _WITH_PRODUCERS else "facts"
-        row = self._reader.execute(f"select value from {table} where name = ?", (name,)).fetchone()
-        return row[0] if row is not None else 0
+        sum = "sum" if self._version >= _WITH_SUMS else "null"
+        row = self._reader.execute(f"select value, {sum} from {table} where name = ?", (name,)).fetchone()
+        return _number(name, row)
 
     def written_fact(self, name: str) -> int:
         """Give a stored number to the thread that writes checkpoints."""
-        row = self._writer.execute("select value from numbers where name = ?", (name,)).fetchone()
-        return row[0] if row is not None else 0
+        return _number(
+            name, self._writer.execute("select value, sum from numbers where name = ?", (name,)).fetchone()
+        )
 
     def producers(self, stream_id: int) -> dict[bytes, ProducerState]:
         """Give the producers that have rows, the longest idle first."""
         if self._version < _WITH_PRODUCERS:
             return {}
-        query = "select id, epoch, seq, used_ms from producers where stream_id = ?"
+        self._must_be_whole()
+        sum = "sum" if self._version >= _WITH_SUMS else "null"
+        query = f"select id, epoch, seq, used_ms, {sum} from producers where stream_id = ?"
         rows = self._reader.execute(query, (stream_id,)).fetchall()
         rows.sort(key=itemgetter(3))  # quicker here than there
-        return {id: ProducerState(epoch, seq, used_ms) for id, epoch, seq, used_ms in rows}
+        for id, epoch, seq, used_ms, sum in rows:
+            if sum is not None and sum != sum_of((stream_id, id, epoch, seq, used_ms)):
+                raise DamagedError(f"catalog.db: the row of a producer of stream {stream_id} is damaged.")
+        return {id: ProducerState(epoch, seq, used_ms) for id, epoch, seq, used_ms, _ in rows}
 
     def held(self) -> Iterator[HeldRecord]:
         """Give the records of streams that could not be saved, in the order of the log."""
-        if self._version < VERSION:
+        if self._version < _WITH_HELD:
             return
         places = self._reader.execute("select lsn, stream_id from held order by lsn").fetchall()
-        query = "select record from held where stream_id = ? and lsn = ?"
+        has_sum = "sum" if self._version >= _WITH_SUMS else "null"
+        query = f"select record, {has_sum} from held where stream_id = ? and lsn = ?"
         for lsn, stream_id in places:  # one record in memory at a time
-            (record,) = self._reader.execute(query, (stream_id, lsn)).fetchone()
+            record, sum = self._reader.execute(query, (stream_id, lsn)).fetchone()
+            if sum is not None and sum != sum_of((stream_id, lsn, record)):
+                raise DamagedError(f"catalog.db: record {lsn}, held for stream {stream_id}, is damaged.")
             yield HeldRecord(stream_id, lsn, record)
 
-    def checkpoint(
-        self,
-        changed: list[Row],
-        producers: list[ProducerRow],
-        gone: list[int],
-        facts: dict[str, int],
-        held: Sequence[HeldRecord] = (),
-    ) -> None:
-        """Replace the state by a newer one, all at once; `held` is of streams whose rows stay as they are."""
+    # -- Packs -----------------------------------------------------------------------------------
+
+    def packs(self) -> list[PackRow]:
+        """Give all packs to the thread that writes checkpoints, the last one last."""
+        if self._version < _WITH_SUMS:
+            return []
+        rows = self._writer.execute("select number, end, freed from packs order by number")
+        return [PackRow(*row) for row in rows]
+
+    def written_row(self, stream_id: int) -> Row | None:
+        """Find a stream by its id, for the thread that writes checkpoints."""
+        row = self._writer.execute(f"{_ROW} where id = ?", (stream_id,)).fetchone()
+        return Row(*row) if row is not None else None
+
+    def move(self, rows: list[Row], ends: dict[int, int], emptied: int | None) -> None:
+        """Note that slots are in other packs now, and that nothing is left in one of them."""
         with self._transaction():
-            self._release_held([*gone, *(row.stream_id for row in changed)])
+            self._write(rows, [])
+            self._write_packs(ends, {})
+            self._writer.execute("delete from packs where number = ?", (emptied,))
+
+    def former_ids(self, after: int, limit: int) -> list[int]:
+        """Give the ids of streams whose files are of format 3."""
+        query = "select id from streams where place is null and id > ? order by id limit ?"
+        return [id for (id,) in self._reader.execute(query, (after, limit))]
+
+    def _write_packs(self, ends: Mapping[int, int], freed: Mapping[int, int]) -> None:
+        query = "insert into packs values (?, ?, 0) on conflict (number) do update set end = excluded.end"
+        self._writer.executemany(query, ends.items())
+        changed = [(size, number) for number, size in freed.items()]
+        self._writer.executemany("update packs set freed = freed + ? where number = ?", changed)
+
+    def _packed(self, ids: list[int]) -> Counter[int]:
+        """Give how many bytes of each pack some streams have."""
+        query = "select place from streams where id = ?"
+        rows = [self._writer.execute(query, (id,)).fetchone() for id in ids]
+        return packed_bytes([decode_place(row[0]) for row in rows if row is not None and row[0] is not None])
+
+    # -- Checkpoints -----------------------------------------------------------------------------
+
+    def checkpoint(self, changes: Changes) -> None:
+        """Replace the state by a newer one, all at once."""
+        with self._transaction():
+            gone = changes.gone
+            self._release_held([*gone, *(row.stream_id for row in changes.changed)])
+            self._write_packs(changes.pack_ends, self._packed(gone) + Counter(changes.freed))
             self._writer.executemany("delete from streams where id = ?", [(id,) for id in gone])
             self._writer.executemany("delete from producers where stream_id = ?", [(id,) for id in gone])
-            self._write(changed, producers)
-            records = [(one.stream_id, one.lsn, one.record) for one in held]
-            self._writer.executemany("insert into held values (?, ?, ?)", records)
-            self._writer.executemany("replace into numbers values (?, ?)", facts.items())
+            self._write(changes.changed, changes.producers)
+            records = [(one.stream_id, one.lsn, one.record) for one in changes.held]
+            self._writer.executemany("insert into held values (?, ?, ?, ?)", map(with_sum, records))
+            facts = map(with_sum, changes.facts.items())
+            self._writer.executemany("replace into numbers values (?, ?, ?)", facts)
+        self._seal()
 
     def find_unsavable(
         self, changed: Iterable[tuple[Row, list[ProducerRow]]], is_its_own: Callable[[BaseException], bool]
@@ -244,8 +324,8 @@ class Catalog:
 
     def _write(self, changed: list[Row], producers: list[ProducerRow]) -> None:
         self._write_producers(producers)
-        rows = [msgspec.structs.astuple(row) for row in changed]
-        self._writer.executemany("replace into streams values (?, ?, ?, ?, ?, ?)", rows)
+        rows = [msgspec.structs.astuple(row) for row in sorted(changed, key=attrgetter("stream_id"))]
+        self._writer.executemany(_WRITE_ROW, rows)
 
     def _write_producers(self, producers: list[ProducerRow]) -> None:
         states = [
@@ -254,22 +334,43 @@ class Catalog:
             if row.state is not None
         ]
         forgotten = [(row.stream_id, row.producer_id) for row in producers if row.state is None]
-        self._writer.executemany("replace into producers values (?, ?, ?, ?, ?)", states)
+        self._writer.executemany("replace into producers values (?, ?, ?, ?, ?, ?)", map(with_sum, states))
         self._writer.executemany("delete from producers where stream_id = ? and id = ?", forgotten)
 
     def complaints(self) -> list[str]:
         """Check the file from end to end, and give what is wrong with it."""
         found = [text for (text,) in self._writer.execute("pragma integrity_check")]
-        return found if found != ["ok"] else []
+        return [*self.damage, *(f"catalog.db: {text}" for text in found if found != ["ok"])]
 
     def close(self) -> None:
         """Close the file."""
-        self._reader.close()
-        self._writer.close()
+        try:
+            if self._reader is not self._writer:
+                self._seal(always=True)
+        except (OSError, sqlite3.Error):
+            pass  # an end that fails must not keep the rest from ending; the file is as it was
+        finally:
+            # SQLite copies its WAL to the file when it closes it, and there are no checksums for that.
+            if self._pages is not None and self._reader is not self._writer:
+                self._pages.forget_if_behind()
+            self._reader.close()
+            self._writer.close()
+            if self._pages is not None:
+                self._pages.close()
 
     def _one(self, query: str, value: str | int) -> Row | None:
-        row = self._reader.execute(query, (value,)).fetchone()
-        return Row(*row) if row is not None else None
+        found = self._reader.execute(query, (value,)).fetchone()
+        if found is None:
+            self._must_be_whole()
+            return None
+        row = Row(*found)
+        row.verify()
+        return row
+
+    def _must_be_whole(self) -> None:
+        """Raise an error if something may be there that is not found."""
+        if self.damage:
+            raise DamagedError(self.damage[0])
 
     @contextlib.contextmanager
     def _transaction(self, *, keeps: bool = True) -> Iterator[None]:
@@ -281,6 +382,26 @@ class Catalog:
         finally:
             if self._writer.in_transaction:
                 self._writer.execute("rollback")
+
+
+def _number(name: str, row: tuple[int, int | None] | None) -> int:
+    if row is None:
+        return 0
+    value, sum = row
+    if sum is not None and sum != sum_of((name, value)):
+        raise DamagedError(f"catalog.db: the number {name} is damaged.")
+    return value
+
+
+def _is_full(error: OSError | sqlite3.OperationalError) -> bool:
+    if isinstance(error, sqlite3.OperationalError):
+        return error.sqlite_errorcode == sqlite3.SQLITE_FULL
+    return is_full(error)
+
+
+def _is_of_all(complaint: str) -> bool:
+    """Tell whether a page is damaged without which nothing can be found."""
+    return complaint.startswith(("catalog.db: page 1 ", "catalog.db: is missing"))
 
 
 def _version(connection: sqlite3.Connection, path: Path | str) -> int:
@@ -295,4 +416,6 @@ def _connect(path: Path | str) -> sqlite3.Connection:
     connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
     connection.execute("pragma journal_mode = wal")
     connection.execute("pragma synchronous = full")
+    connection.execute("pragma wal_autocheckpoint = 0")  # that is done by `catalog_pages`
+    connection.execute(f"pragma cache_size = -{_CACHE_KIB}")
     return connection

@@ -3,6 +3,7 @@
         StreamCache   which streams are in memory
         LogJournal    from a change to its record, from the durable record to its answer
         Checkpoints   from the log to the stream files and the catalog
+        Eviction      keeps the streams in memory within their budget
         Runtime       what runs beside the event loop: the committer, background jobs
 
 It is in one of three conditions, given by `journal.refusal`:
@@ -20,32 +21,38 @@ the room of the reserve, and is what makes room (`journal.removal_refusal`).
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from functools import partial
 
 from millstream.protocol.streams import Backlogged, NoSpace, StoreFailed, Unstored
 from millstream.store.base import StoreError, ignore
-from millstream.store.log.catalog import BEGINNING, Catalog
+from millstream.store.log.catalog import Catalog
 from millstream.store.log.disk import Disk
-from millstream.store.log.files.content import StreamFiles
+from millstream.store.log.eviction import Eviction
+from millstream.store.log.files.open_files import StreamFiles
 from millstream.store.log.intervals import NEVER, elapsed
 from millstream.store.log.journal import LogJournal
 from millstream.store.log.recovery import recover
 from millstream.store.log.reserve import Reserve
+from millstream.store.log.rows import BEGINNING
 from millstream.store.log.runtime import Runtime
 from millstream.store.log.saving.checkpoint import Checkpoints, may_retry
 from millstream.store.log.saving.held import refuse_large
+from millstream.store.log.saving.reclaiming import remove_unknown
 from millstream.store.log.saving.snapshots import Checkpoint
+from millstream.store.log.saving.taking import Taking
 from millstream.store.log.stream_cache import StreamCache
 from millstream.store.log.wal.commit import Durable, Full, Outcome, outcome_of
-from millstream.store.log.wal.segments import Log
+from millstream.store.log.wal.segments import DamagedError, Log
 from millstream.store.measures import Measures, Sizes
 
 CHECKPOINT_BYTES = 32 * 2**20
 MAX_UNSAVED_BYTES = 3 * CHECKPOINT_BYTES
+MEMORY_BYTES = 256 * 2**20
 
 _RETRY_FULL_MS = 1_000
-_DUE_STEP = 1_000  # streams ended in one go
+_CONVERTED_STEP = 200  # streams of format 3 for one checkpoint
+_DUE_STEP = 100  # streams that are looked up at once
 
 _FAILURES: dict[type[Unstored], str] = {
     NoSpace: "its disk is full",
@@ -68,6 +75,7 @@ class LogEngine:
         reserve: Reserve,
         checkpoint_bytes: int = CHECKPOINT_BYTES,
         max_unsaved_bytes: int = MAX_UNSAVED_BYTES,
+        memory_bytes: int = MEMORY_BYTES,
     ) -> None:
         self.disk = disk
         self.catalog = catalog
@@ -77,8 +85,17 @@ class LogEngine:
         self.files = StreamFiles(disk)
         self.streams = StreamCache(catalog, self.files, 0)
         self.journal = LogJournal(self.streams)
-        due_bytes = min(checkpoint_bytes, max_unsaved_bytes // 3)  # well before changes are refused
-        self.checkpoints = Checkpoints(catalog, self.files, runtime, log.measures, due_bytes)
+        # Well before changes are refused; and what waits, at most twice as much, leaves room for streams.
+        most_bytes = max(1, min(checkpoint_bytes, max_unsaved_bytes // 3, memory_bytes // 4))
+        self.checkpoints = Checkpoints(
+            catalog,
+            self.files,
+            runtime,
+            log.measures,
+            lambda: min(most_bytes, reserve.checkpoint_bytes),
+            memory_bytes,
+        )
+        self._eviction = Eviction(runtime, self.checkpoints, memory_bytes)
         self.on_recovered: Callable[[], None] = lambda: None
         self.on_failure: Callable[[str], None] = ignore
         self._delayed_lsn = 0  # durable, and reported when the checkpoint that is being written is
@@ -89,6 +106,7 @@ class LogEngine:
         self._full_since_ms = 0
         self._now_ms = 0
         self._due_after = BEGINNING
+        self._former_after: int | None = 0  # streams up to this one are not of format 3; None when none is
 
     # -- Opening and closing ---------------------------------------------------------------------
 
@@ -99,10 +117,14 @@ class LogEngine:
                 began_s = time.monotonic()
                 recovered = recover(self.catalog, self.log, self.files)
                 self.log.open_end()
-                self.reserve.keep()
+                if not self.catalog.damage:
+                    remove_unknown(self.disk, self.catalog)
+                self.reserve.keep(recovered.changed_bytes)
                 self.measures.recovery_s = time.monotonic() - began_s
                 self._adopt(recovered)
                 self.journal.committer = self.runtime.start_committer(self.log, self._report)
+                if self.catalog.damage:
+                    self._refuse_for_damage()
         except StoreError:
             self._release()
             raise
@@ -120,13 +142,20 @@ class LogEngine:
         is_clean = self._may_checkpoint and self.journal.durable_lsn == self.journal.lsn
         try:
             if is_clean and self.streams.has_changed and self.runtime.take_guard():
-                last = self._take_snapshots()
+                last = self._complete(Taking(self.streams, self.journal.lsn))
                 unsaved = last.write(self.disk, self.catalog).unsaved
                 last.clean(self.disk, [part for part in last.released_parts if part[0] not in unsaved])
         except Exception as error:  # nothing is lost: the log has it
             _log.error("the last checkpoint failed, the next start will take longer: %s", error)
         finally:
             self._release()
+
+    def _refuse_for_damage(self) -> None:
+        """Accept no changes: what the catalog does not find may be there, and must not be made again."""
+        for complaint in self.catalog.damage:
+            _log.error("%s", complaint)
+        _log.error("the catalog is damaged: streams that are found are read, and no changes are accepted")
+        self.journal.refusal = self.journal.removal_refusal = StoreFailed()
 
     def _release(self) -> None:
         self.log.close()
@@ -136,10 +165,14 @@ class LogEngine:
 
     def _adopt(self, recovered: StreamCache) -> None:
         """Continue from a recovered state."""
+        recovered.loads += self.streams.loads
+        recovered.evictions += self.streams.evictions
         self.streams = recovered
         self.journal.restart(recovered, self.log.next_lsn - 1)
         self._due_after = BEGINNING
+        self._former_after = 0
         self._review_held_back()
+        self.checkpoints.look_for_packs()
         self.on_recovered()
 
     @property
@@ -170,28 +203,70 @@ class LogEngine:
 
     def due(self, now_ms: int) -> Iterator[str]:
         """Give the streams that are due by the catalog; it changes only by checkpoints, so each once."""
-        for due in self.catalog.due(now_ms, self._due_after, _DUE_STEP):
-            self._due_after = due
-            yield due.name
+        while found := self.catalog.due(now_ms, self._due_after, _DUE_STEP):
+            for due in found:
+                self._due_after = due
+                yield due.name
 
     def maintain(self, now_ms: int) -> None:
         """Take a checkpoint when one is due, look for room on a full disk, evict streams."""
         self._now_ms = now_ms
-        is_due = self._may_checkpoint and self.checkpoints.is_due(self.streams, now_ms)
+        self._convert_some()
+        is_full = isinstance(self.journal.refusal, NoSpace)
+        is_due = self._may_checkpoint and self.checkpoints.is_due(self.streams, now_ms, is_awaited=is_full)
         if is_due and self.checkpoints.take_guard():
             self.checkpoint()
-        is_full = isinstance(self.journal.refusal, NoSpace)
         if is_full and elapsed(self._full_since_ms, now_ms, _RETRY_FULL_MS):
             self._retry_full()
+        self._keep_within_memory()
+        self._measure_memory()
+
+    def _keep_within_memory(self) -> None:
         # A checkpoint that was given up leaves streams that look saved, and are in memory only.
         if not self._is_rolling_back and not isinstance(self.journal.refusal, StoreFailed):
-            self.streams.evict_some(self.checkpoints.in_progress, self.journal.record_deadline, now_ms)
+            unsaved_bytes, record_deadline = self.unsaved_bytes, self.journal.record_deadline
+            self._eviction.begin(self.streams, unsaved_bytes, record_deadline, self._now_ms)
+
+    def _measure_memory(self) -> None:
+        measures, streams = self.measures, self.streams
+        measures.cached_streams = len(streams.by_id)
+        measures.cached_bytes = streams.memory.bytes
+        measures.stream_loads = streams.loads
+        measures.stream_evictions = streams.evictions
+
+    async def convert(self) -> AsyncIterator[int]:
+        """Write all streams anew that are as format 3 had them; gives how many were, again and again."""
+        count = 0
+        while more := self._convert_some():
+            count += more
+            while not self.checkpoints.take_guard():  # noqa: ASYNC110  a backup ends some time
+                await asyncio.sleep(0.1)
+            self.checkpoint()
+            await self.runtime.jobs_done()
+            yield count
+
+    def _convert_some(self) -> int:
+        """Let the next checkpoint write some streams anew that are as format 3 had them; gives how many."""
+        if self._former_after is None or self.checkpoints.under_way or self.journal.refusal is not None:
+            return 0
+        ids = self.catalog.former_ids(self._former_after, _CONVERTED_STEP)
+        for id in ids:
+            try:
+                entry = self.streams.get(id)
+            except DamagedError as error:  # it stays as it is, and every request for it says so
+                _log.error("%s", error)
+                continue
+            if entry is not None:
+                self.streams.dirty[id] = entry
+        self._former_after = ids[-1] if ids else None
+        return len(ids)
 
     # -- What the committer reports --------------------------------------------------------------
 
     def _report(self, outcome: Outcome) -> None:
         if isinstance(outcome, Durable):
             self._check_backlog()
+            self._grow_reserve()
             if self.checkpoints.is_behind(self.streams):
                 self._delayed_lsn = outcome.lsn  # writers wait for the checkpoint, or memory would fill
                 return
@@ -245,6 +320,8 @@ class LogEngine:
 
     def _roll_back(self) -> None:
         """Return to what is durable. The committer has stopped: until it resumes, the log is ours."""
+        self.checkpoints.abort()
+        self._eviction.stop()
         recovered: list[StreamCache] = []
         had_reserve = False
 
@@ -299,9 +376,23 @@ class LogEngine:
         self._full_since_ms = NEVER
         self.runtime.begin_job(job, done)
 
+    def _grow_reserve(self) -> None:
+        """Let the reserve grow with what waits for a checkpoint, in the background."""
+        unsaved_bytes = self.checkpoints.unsaved_bytes(self.streams)
+        if isinstance(self.journal.refusal, NoSpace) or not self.reserve.must_grow(unsaved_bytes):
+            return
+
+        def done(error: BaseException | None) -> None:
+            if error is not None:
+                self._fail(f"the reserve could not grow: {error}")
+
+        self.runtime.begin_job(self.reserve.grow, done)
+
     def _fail(self, reason: str) -> None:
         """Accept no more changes: what was not synced may or may not be on the disk."""
         _log.error("the disk failed, no more changes are accepted: %s", reason)
+        self.checkpoints.abort()
+        self._eviction.stop()
         self.journal.refusal = self.journal.removal_refusal = StoreFailed()
         self.journal.refuse_all(StoreFailed())
         self.on_failure(reason)
@@ -310,10 +401,10 @@ class LogEngine:
 
     def checkpoint(self) -> None:
         """Bring the files and the catalog up to date, in the background; the caller has the guard."""
-        checkpoint = self._take_snapshots()
-        self.checkpoints.begin(checkpoint, self._now_ms)
-        self.journal.when_durable(None).then(lambda refusal: self._write_checkpoint(checkpoint, refusal))
+        taking = self.checkpoints.begin(self.streams, self.journal.lsn, self._now_ms)
+        self.journal.when_durable(None).then(lambda refusal: self._on_logged(taking, refusal))
         self.journal.mark_durable(self.journal.durable_lsn)  # perhaps there is nothing to wait for
+        self.runtime.begin_work(taking.steps(), lambda: self._write_checkpoint(taking))
 
     def _checkpoint_if_full(self) -> None:
         is_full = self._may_checkpoint and self.checkpoints.is_full(self.streams)
@@ -327,25 +418,36 @@ class LogEngine:
             return False
         return self.streams.frees_room or not isinstance(self.journal.refusal, NoSpace)
 
-    def _take_snapshots(self) -> Checkpoint:
-        return Checkpoint.take(self.streams, self.journal.lsn)
-
-    def _write_checkpoint(self, checkpoint: Checkpoint, refusal: Unstored | None) -> None:
-        if refusal is not None:
+    def _on_logged(self, taking: Taking, refusal: Unstored | None) -> None:
+        if refusal is None:
+            taking.is_logged = True
+            self._write_checkpoint(taking)
+        elif self.checkpoints.taking is taking:
             self.checkpoints.abort()
-        else:
+
+    def _write_checkpoint(self, taking: Taking) -> None:
+        """Write a checkpoint if all of it is there, and durable in the log; it may have been given up."""
+        is_current = self.checkpoints.taking is taking and not self.checkpoints.writing
+        if is_current and taking.is_complete and taking.is_logged:
+            checkpoint = self._complete(taking)
             written = partial(self._on_checkpoint, checkpoint)
             self.checkpoints.write(checkpoint, self.streams, written)
+
+    def _complete(self, taking: Taking) -> Checkpoint:
+        return taking.complete()
 
     def _on_checkpoint(self, checkpoint: Checkpoint, error: BaseException | None) -> None:
         self._report_delayed()
         if error is None:
             self._due_after = BEGINNING
             self._review_held_back()
+            self.reserve.reconsider()
             assert self.journal.committer is not None  # a checkpoint is taken while it runs
             is_full = isinstance(self.journal.refusal, NoSpace)
             release = self.log.free if is_full else self.log.release
             self.journal.committer.call(lambda: release(checkpoint.lsn))
+            if is_full and self._full_since_ms != NEVER:
+                self._full_since_ms = 0  # there may be room now
         elif not may_retry(error):
             self._fail(f"a checkpoint failed: {error}")
         if self._is_rolling_back and isinstance(self.journal.refusal, NoSpace):
@@ -353,3 +455,5 @@ class LogEngine:
         elif error is None:
             self._check_backlog()
             self._checkpoint_if_full()
+            self._eviction.retry()
+            self._keep_within_memory()

@@ -15,9 +15,15 @@ NAMES = (
     "segment.renamed",  # the name may be or not
     "segment.begun",  # the name is on the disk
     "checkpoint.removed",  # files of the gone and the trimmed are removed, which may be on the disk or not
+    "writing.filed",  # streams with files of their own have written to them, nothing is synced
+    "writing.outgrown",  # a stream has files of its own now, besides its slots in packs
+    "writing.converted",  # a stream of format 3 was written anew, besides its old files
+    "writing.packed",  # packs were written to, nothing is synced
     "checkpoint.written",  # stream files and parts are on the disk
     "checkpoint.trimmed",  # files of what was trimmed are removed again; the catalog is the old one
     "checkpoint.committed",  # the catalog is the new one, the log is not cut
+    "reclaiming.copied",  # slots of a pack have copies in another one, the catalog does not know
+    "reclaiming.moved",  # the catalog knows; streams in memory still use the former ones
     "checkpoint.cleaned",  # files of former parts are gone, which may be on the disk or not
     "segment.released",  # old segments have other names or none, which may be on the disk or not
     "recovery.read",  # all was read, nothing written

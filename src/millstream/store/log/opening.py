@@ -10,13 +10,15 @@ from functools import partial
 from pathlib import Path
 
 from millstream.store.base import StoreError
-from millstream.store.log import sizes
+from millstream.store.log import machine_memory, sizes
 from millstream.store.log.catalog import Catalog
+from millstream.store.log.catalog_pages import SUMS
 from millstream.store.log.disk import FILE_MODE, FOLDER_MODE, RealDisk, sync_path
 from millstream.store.log.engine import CHECKPOINT_BYTES, MAX_UNSAVED_BYTES, LogEngine
 from millstream.store.log.files.layout import FOLDER as STREAM_FOLDER
+from millstream.store.log.files.packs import FOLDER as PACK_FOLDER
 from millstream.store.log.files.staged import FOLDER as PART_FOLDER
-from millstream.store.log.reserve import Reserve, size_for
+from millstream.store.log.reserve import Reserve, sizes_for
 from millstream.store.log.runtime import Runtime
 from millstream.store.log.saving import guard
 from millstream.store.log.saving.guard import Guard, remove_leftovers
@@ -38,9 +40,11 @@ _OURS = (
     CATALOG,
     f"{CATALOG}-wal",
     f"{CATALOG}-shm",
+    SUMS,
     LOG_FOLDER,
     STREAM_FOLDER,
     PART_FOLDER,
+    PACK_FOLDER,
 )
 
 
@@ -55,8 +59,12 @@ def folder_store(
     segment_bytes: int = SEGMENT_BYTES,
     reserve_bytes: int = 0,
     max_unsaved_bytes: int = MAX_UNSAVED_BYTES,
+    memory_bytes: int = 0,
 ) -> Table:
-    """Make a store on a folder of this machine, and lock the folder until the store is closed."""
+    """Make a store on a folder of this machine, and lock the folder until the store is closed.
+
+    The streams in memory may take `memory_bytes`; 0 stands for a share of the machine's memory.
+    """
     with explained(folder), contextlib.ExitStack() as undo:
         _make(folder, durable=durable)
         undo.callback(os.close, lock(folder))
@@ -81,8 +89,10 @@ def folder_store(
     share = max(_LEAST_SHARE_BYTES, disk.total_bytes() // _SHARE)
     checkpoint_bytes = min(CHECKPOINT_BYTES, max_unsaved_bytes // 3, share)
     log = Log(disk, min(segment_bytes, share), fills=durable)
-    reserve = Reserve(disk, size_for(reserve_bytes, checkpoint_bytes))
-    return Table(LogEngine(disk, catalog, log, runtime, reserve, checkpoint_bytes, max_unsaved_bytes))
+    reserve = Reserve(disk, sizes_for(reserve_bytes, checkpoint_bytes))
+    memory_bytes = memory_bytes or machine_memory.default_bytes()
+    limits = checkpoint_bytes, max_unsaved_bytes, memory_bytes
+    return Table(LogEngine(disk, catalog, log, runtime, reserve, *limits))
 
 
 @contextlib.contextmanager

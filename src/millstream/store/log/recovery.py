@@ -12,9 +12,10 @@ from collections.abc import Iterator
 from millstream.protocol import forks, parts, retention, streams
 from millstream.protocol.staging import Part
 from millstream.store.entries import StreamEntry
-from millstream.store.log.catalog import Catalog
-from millstream.store.log.files.content import Extent, StreamContent, StreamFiles
-from millstream.store.log.saving.snapshots import APPLIED_LSN, LAST_ID
+from millstream.store.log.catalog import APPLIED_LSN, LAST_ID, Catalog
+from millstream.store.log.files.content import StreamContent
+from millstream.store.log.files.extents import Extent
+from millstream.store.log.files.open_files import StreamFiles
 from millstream.store.log.stream_cache import StreamCache, content_of
 from millstream.store.log.wal.format import (
     AppendMeta,
@@ -129,16 +130,16 @@ def _add(
 ) -> None:
     stream = meta.stream
     cache.last_id = max(cache.last_id, stream.id)
-    entry = StreamEntry(stream, source, StreamContent(files, stream, stream.base, 0))
+    entry = StreamEntry(stream, source, StreamContent.of(files, stream, stream.base, 0))
     if payload:
-        entry.content.append(payload)
+        entry.content.append(payload, stream.created_ms)
     cache.add(entry)
 
 
 def _append(cache: StreamCache, entry: StreamEntry, meta: AppendMeta, payload: bytes) -> None:
     _check_base(entry, meta)
     if payload:
-        entry.content.append(payload)
+        entry.content.append(payload, entry.stream.arrival_ms(meta.now_ms))
     _load_producers(cache, entry, meta)
     change = streams.Append(
         payload, meta.base + len(payload), meta.closes, meta.stamp, meta.seq, meta.forgets

@@ -5,11 +5,17 @@ So a file of the data folder holds some. When the disk is full the file is cut, 
 and retention are accepted; when there is room again, beyond what it held, it is written again, and everything
 is.
 
-It is large enough for a checkpoint (`size_for`): what waits in memory must be written to files before the
-log that holds it can be released.
+It is large enough for a checkpoint: what waits in memory must be written to files before the log that holds
+it can be released. So how much may wait depends on the reserve, not the other way round: a checkpoint begins
+when `checkpoint_bytes` wait, as much again may arrive while it is written, and then writers wait for it.
+When so much has arrived the reserve grows, in the background and while there is room, and the next checkpoint
+begins later. Whenever the disk becomes full, before, while or after the reserve grows, there is room for what
+was acknowledged. A server that does little keeps little.
 """
 
 import os
+import sys
+import threading
 from collections.abc import Callable
 
 from millstream.store.log.disk import Disk, File, nonfatal_when_full
@@ -17,34 +23,68 @@ from millstream.store.log.disk import Disk, File, nonfatal_when_full
 NAME = "reserve"
 SLACK_BYTES = 2**20
 """How much more must fit before a full disk counts as having room again."""
+FIRST_CHECKPOINT_BYTES = 4 * 2**20
+"""What a new reserve has room for."""
 _PIECE_BYTES = 2**20
 
 
-def size_for(least_bytes: int, checkpoint_bytes: int) -> int:
-    """Choose the size of a reserve; 0 stays 0."""
-    # As much again arrives while a checkpoint is written, then writers wait for it.
-    return max(least_bytes, 2 * checkpoint_bytes + SLACK_BYTES) if least_bytes else 0
+def sizes_for(least_bytes: int, checkpoint_bytes: int) -> tuple[int, int]:
+    """Choose the first and the largest size of a reserve; 0 stays 0."""
+    if not least_bytes:
+        return 0, 0
+    first = min(checkpoint_bytes, FIRST_CHECKPOINT_BYTES)
+    return max(least_bytes, 2 * first + SLACK_BYTES), max(least_bytes, 2 * checkpoint_bytes + SLACK_BYTES)
 
 
 class Reserve:
-    """The file; a size of 0 keeps no room. `slack` is what others need beside it."""
+    """The file; a size of 0 keeps no room. `slack` is what others need beside it.
+
+    `must_grow` and `checkpoint_bytes` are for the event loop; everything else takes the disk's time.
+    """
 
     def __init__(
         self,
         disk: Disk,
-        size: int,
+        sizes: tuple[int, int],
         slack: int = SLACK_BYTES,
         new_bytes: Callable[[int], bytes] = os.urandom,
     ) -> None:
         self._disk = disk
-        self._size = size
+        self._first, self._largest = sizes
         self._slack = slack
         self._new_bytes = new_bytes
+        self._lock = threading.Lock()  # it may be growing when the disk becomes full
+        self._held = 0
+        self._wanted = self._first  # as large as it was ever to be
         self._released_bytes = 0  # how much it held before
+        self._is_released = False
 
-    def keep(self) -> None:
+    # -- On the event loop -------------------------------------------------------------------------
+
+    @property
+    def checkpoint_bytes(self) -> int:
+        """How much may wait when a checkpoint begins."""
+        return (max(self._first, self._held) - self._slack) // 2 if self._first else sys.maxsize
+
+    def must_grow(self, unsaved_bytes: int) -> bool:
+        """Tell whether to call `grow`; once for an amount, until `reconsider`."""
+        if self._wanted >= self._largest or self._size_for(unsaved_bytes) < self._wanted:
+            return False
+        self._wanted = min(self._largest, self._size_for(2 * unsaved_bytes))
+        return True
+
+    def reconsider(self) -> None:
+        """Let it grow again, if there was no room the last time."""
+        self._wanted = max(self._first, self._held, self._released_bytes)
+
+    def _size_for(self, checkpoint_bytes: int) -> int:
+        return 2 * checkpoint_bytes + self._slack
+
+    # -- Beside the event loop ---------------------------------------------------------------------
+
+    def keep(self, unsaved_bytes: int = 0) -> None:
         """Make sure that the reserve is there, as far as there is room for it; a start calls this."""
-        if not self._size:
+        if not self._first:
             self._disk.remove(NAME)
             return
         was_released = NAME in self._disk.names(".")
@@ -52,47 +92,69 @@ class Reserve:
             file = self._disk.open(NAME, create=True)
             try:
                 held, free = file.size(), self._disk.free_bytes()
+                self._wanted = min(self._largest, max(self._first, held, self._size_for(unsaved_bytes)))
                 # Others need room, too, on a small disk. But what a full disk had kept is taken again.
                 share = free - self._slack if was_released and not held else (held + free) // 2
-                self._resize(file, min(self._size, max(held, share)), slack=0)
+                self._resize(file, min(self._wanted, max(held, share)), slack=0)
+            finally:
+                file.close()
+
+    def grow(self) -> None:
+        """Make the reserve as large as is wanted, or half of the room that there is."""
+        with self._lock, nonfatal_when_full():
+            if self._is_released:
+                return
+            file = self._disk.open(NAME, create=True)
+            try:
+                held = file.size()
+                size = min(self._wanted, (held + self._disk.free_bytes()) // 2)
+                if size > held:
+                    self._resize(file, size, slack=0)
             finally:
                 file.close()
 
     def refill(self) -> None:
         """Write the reserve, or fail as a write does when there is no room for it and some more."""
-        file = self._disk.open(NAME, create=True)
-        try:
-            share = (file.size() + self._disk.free_bytes()) // 2
-            self._resize(file, min(self._size, max(self._released_bytes, share)), self._slack)
-        finally:
-            file.close()
+        with self._lock:
+            file = self._disk.open(NAME, create=True)
+            try:
+                share = (file.size() + self._disk.free_bytes()) // 2
+                wanted = max(self._wanted, self._released_bytes)
+                self._resize(file, min(wanted, max(self._released_bytes, share)), self._slack)
+                self._is_released = False
+            finally:
+                file.close()
 
     def _resize(self, file: File, size: int, slack: int) -> None:
         held, end = file.size(), size + slack
-        if held == end:
-            return
         try:
             if held < end and not file.allocate(held, end):
                 for position in range(held, end, _PIECE_BYTES):
                     # Random, so that no file system stores it in less room than it will free.
                     file.write([self._new_bytes(min(_PIECE_BYTES, end - position))], position)
-            file.truncate(size)
-            file.sync()
+            if held != end:
+                file.truncate(size)
+                file.sync()
+            self._held = size
         except OSError:
-            file.truncate(0)
+            file.truncate(min(held, size))
+            self._held = min(held, size)
             raise
 
     def release(self) -> bool:
         """Free the room of the reserve; False when it held none."""
-        file = self._disk.open(NAME, create=True)
-        try:
-            held = file.size()
-            self._released_bytes = max(held, self._released_bytes)
-            file.truncate(0)
-            file.sync()
-        finally:
-            file.close()
-        return held > 0
+        with self._lock:
+            file = self._disk.open(NAME, create=True)
+            try:
+                held = file.size()
+                self._released_bytes = max(held, self._released_bytes)
+                self._is_released = True
+                self._held = 0
+                file.truncate(0)
+                file.sync()
+            finally:
+                file.close()
+            return held > 0
 
     def has_room(self) -> bool:
         """Tell whether there is room beyond what the reserve held: that is for what removes something."""

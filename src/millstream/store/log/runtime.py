@@ -5,7 +5,8 @@ A simulation replaces all of these by its own; the defaults are those of an engi
 
 import asyncio
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import islice
 
 import msgspec
 
@@ -13,6 +14,7 @@ from millstream.store.log.saving.guard import Guard
 from millstream.store.log.wal.commit import Committer, Outcome
 from millstream.store.log.wal.segments import Log
 from millstream.store.measures import Sizes
+from millstream.store.slices import Slices
 
 
 class Runtime(msgspec.Struct):
@@ -23,6 +25,12 @@ class Runtime(msgspec.Struct):
 
     in_background: Callable[[Callable[[], None], Callable[[BaseException | None], None]], None]
     """Run a job, then report on the event loop how it ended."""
+
+    in_turns: Callable[[Callable[[], None]], None] = msgspec.field(default_factory=lambda: Slices().add)
+    """Run something in one of the next turns of the event loop, which it holds up for some milliseconds."""
+
+    items_per_turn: int = 50
+    """How many streams are looked at in one go."""
 
     guard: Guard | None = None
     """Held while files change, where a backup may copy them."""
@@ -40,7 +48,7 @@ class Runtime(msgspec.Struct):
     """Measure how much room the data takes."""
 
     jobs: int = 0
-    """How many jobs were begun and are not finished."""
+    """How many jobs and works on the event loop were begun and are not finished."""
 
     def begin_job(self, job: Callable[[], None], done: Callable[[BaseException | None], None]) -> None:
         """Run a job in the background, and count it until it is finished."""
@@ -51,6 +59,24 @@ class Runtime(msgspec.Struct):
 
         self.jobs += 1
         self.in_background(job, finished)
+
+    def begin_work(self, work: Iterator[None], done: Callable[[], None]) -> None:
+        """Do work on the event loop, some items of it at once and the rest in later turns."""
+
+        def turn() -> None:
+            try:
+                is_left = sum(1 for _ in islice(work, self.items_per_turn)) == self.items_per_turn
+            except BaseException:
+                self.jobs -= 1
+                raise
+            if is_left:
+                self.in_turns(turn)
+            else:
+                self.jobs -= 1
+                done()
+
+        self.jobs += 1
+        turn()
 
     async def jobs_done(self) -> None:
         """Wait until no job is left."""

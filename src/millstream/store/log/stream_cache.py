@@ -10,25 +10,31 @@ A stream is in one of these states, and moves between them only by what is writt
                            removed ----------------->  in the catalog only
                                       checkpoint            (or nowhere, when it was removed)
 
-Every few seconds a round of eviction begins over all streams in memory, some at a time. Each use of a
-stream sets a mark, a round clears it, and the next round evicts what is clean and still without a mark.
+A stream stays until memory is needed for others (`eviction`). Each use of it sets a mark. When streams have
+to leave, they are looked at in the order in which they came: what has the mark loses it and goes to the end
+of the order, what is clean and has none is evicted.
 """
 
 import heapq
-from collections.abc import Callable, Container, Iterator
+from collections import deque
+from collections.abc import Callable, Iterator
 from itertools import groupby
 
 from millstream.protocol.streams import Stream
 from millstream.store.base import FilePart
 from millstream.store.entries import StreamEntry
-from millstream.store.log.catalog import Catalog, Row
-from millstream.store.log.files.content import StreamContent, StreamFiles
-from millstream.store.log.files.staged import PartId, StoredPart, find_parts, part_name
-from millstream.store.log.intervals import elapsed
+from millstream.store.log.catalog import Catalog
+from millstream.store.log.files.content import StreamContent
+from millstream.store.log.files.open_files import StreamFiles
+from millstream.store.log.files.staged import PartId, StoredPart, find_parts
+from millstream.store.log.memory_use import MemoryUse
+from millstream.store.log.rows import Row
 from millstream.store.log.wal.segments import DamagedError
+from millstream.store.names import SortedNames
 
-_EVICTION_STEP = 5_000  # streams looked at in one go
-_EVICTION_INTERVAL_MS = 5_000
+
+def ignore_change(entry: StreamEntry) -> None:
+    """Do nothing before a change: no snapshot of the stream is missing."""
 
 
 class StreamCache:
@@ -47,15 +53,22 @@ class StreamCache:
         """Whether the next checkpoint removes files."""
         self.removed: dict[int, list[str]] = {}
         """Streams that are gone, though the catalog may still have them, and their files."""
-        self.unsaved_names: set[str] = set()
+        self.unsaved_names = SortedNames()
+        self.released_files: list[str] = []
+        """Files of format 3 that the catalog needs no more; the next checkpoint removes them."""
         self.released_parts: set[PartId] = set()
         """Parts that are no longer staged, though the catalog may still list them: they may have files."""
         self.changed_producers: dict[int, set[bytes]] = {}
         """By stream, the producers whose rows in the catalog are out of date."""
         self.held_back: dict[int, int] = {}
         """Streams that could not be saved, and the bytes of their records in the catalog (`held`)."""
-        self._round: list[StreamEntry] = []
-        self._round_begun_ms = 0
+        self.before_change: Callable[[StreamEntry], None] = ignore_change
+        """Called before a stream changes; a checkpoint may not have its snapshot yet (`saving.taking`)."""
+        self.memory = MemoryUse()
+        self._with_producers: deque[int] = deque()  # may hold streams that have left
+        self._is_with_producers: set[int] = set()
+        self.loads = 0
+        self.evictions = 0
 
     # -- Finding ---------------------------------------------------------------------------------
 
@@ -63,19 +76,28 @@ class StreamCache:
         """Find a stream by its name, in memory or in the catalog."""
         entry = self.by_name.get(name)
         if entry is None and (row := self._catalog.by_name(name)) is not None:
-            entry = self._load(row)
+            entry = self._load_counted(row)
         return entry
+
+    def find_all(self, names: list[str]) -> list[StreamEntry]:
+        """Find the streams that there are of some names; one look into the catalog for all of them."""
+        by_name = self.by_name
+        if missing := [name for name in names if name not in by_name]:
+            for row in self._catalog.by_names(missing):
+                if row.name not in by_name:  # it was not loaded as the source of another one
+                    self._load_counted(row)
+        return [entry for name in names if (entry := by_name.get(name)) is not None]
 
     def get(self, stream_id: int) -> StreamEntry | None:
         """Find a stream by its id, in memory or in the catalog."""
         entry = self.by_id.get(stream_id)
         if entry is None and (row := self._catalog.by_id(stream_id)) is not None:
-            entry = self._load(row)
+            entry = self._load_counted(row)
         return entry
 
     def walk(self, prefix: str, after: str) -> Iterator[str]:
         """Give names in order, of streams in memory and in the catalog."""
-        new = sorted(name for name in self.unsaved_names if name > after and name.startswith(prefix))
+        new = self.unsaved_names.walk(prefix, after)
         for name, _ in groupby(heapq.merge(self._catalog.names(prefix, after), new)):
             yield name
 
@@ -104,18 +126,20 @@ class StreamCache:
 
     def new_content(self, stream: Stream) -> StreamContent:
         """Make the place for a new stream's bytes."""
-        return StreamContent(self._files, stream, stream.base, 0)
+        return StreamContent.of(self._files, stream, stream.base, 0)
 
     def add(self, entry: StreamEntry) -> None:
         """Add a new stream."""
         stream = entry.stream
         self.by_id[stream.id] = self.by_name[stream.name] = self.dirty[stream.id] = entry
         self.unsaved_names.add(stream.name)
+        self.memory.add(entry)
 
     def remove(self, entry: StreamEntry) -> None:
         """Remove a stream that is gone; its files go with the next checkpoint."""
         stream = entry.stream
-        self.by_id.pop(stream.id, None)
+        if self.by_id.pop(stream.id, None) is not None:
+            self.memory.remove(entry)
         self.dirty.pop(stream.id, None)
         self.changed_producers.pop(stream.id, None)
         self.held_back.pop(stream.id, None)
@@ -144,10 +168,15 @@ class StreamCache:
         if forgotten:
             changed.update(forgotten)
 
+    def note_saved(self, entry: StreamEntry) -> None:
+        """Note that the catalog has a stream, as it was not long ago."""
+        self.unsaved_names.discard(entry.stream.name)
+        self.memory.recount(entry)
+
     @property
     def has_changed(self) -> bool:
         """Whether a checkpoint would have anything to write."""
-        return bool(self.dirty or self.removed or self.released_parts)
+        return bool(self.dirty or self.removed or self.released_parts or self.released_files)
 
     # -- Loading ---------------------------------------------------------------------------------
 
@@ -161,6 +190,26 @@ class StreamCache:
     def load_producers(self, entry: StreamEntry) -> None:
         """Load the producers that a stream knows, which a look-up leaves in the catalog."""
         entry.stream.producers = self._catalog.producers(entry.stream.id)
+        self._note_loaded_producers(entry)
+
+    def _note_loaded_producers(self, entry: StreamEntry) -> None:
+        self.memory.recount(entry)
+        if entry.stream.id not in self._is_with_producers:
+            self._is_with_producers.add(entry.stream.id)
+            self._with_producers.append(entry.stream.id)
+
+    def _load_counted(self, row: Row) -> StreamEntry | None:
+        """Load a stream, and count it and the ancestors that were loaded with it."""
+        count = len(self.by_id)
+        entry = loaded = self._load(row)
+        for _ in range(len(self.by_id) - count):
+            assert loaded is not None  # those above were counted
+            self.loads += 1
+            self.memory.add(loaded)
+            if loaded.stream.producers is not None:
+                self._note_loaded_producers(loaded)
+            loaded = loaded.source
+        return entry
 
     def _listed_parts(self, stream_id: int) -> set[int]:
         row = self._catalog.by_id(stream_id)
@@ -179,47 +228,65 @@ class StreamCache:
                 raise DamagedError(f"catalog.db: {fork.source_name}, the source of {row.name}, is missing.")
             rows.append((above, above.stream()))
         for row, stream in reversed(rows):
-            entry = StreamEntry(stream, entry, StreamContent(self._files, stream, row.flushed, row.appends))
+            content = StreamContent.of(self._files, stream, row.flushed, row.appends, row.where())
+            entry = StreamEntry(stream, entry, content)
             entry.publish()
             if stream.producers is not None:  # of a former version, which had no rows for them
                 self.changed_producers[stream.id] = set(stream.producers)
             if stream.staged is not None:
                 for part in stream.staged.parts.values():
-                    name = part_name((stream.id, part.number))
-                    entry.staged[part.number] = StoredPart(self._files, name, part.size)
+                    stored = StoredPart(self._files, (stream.id, part.number), part.size)
+                    entry.staged[part.number] = stored
             self.by_id[stream.id] = self.by_name[stream.name] = entry
         return entry
 
     # -- Evicting --------------------------------------------------------------------------------
 
-    def evict_some(
-        self, in_checkpoint: Container[int], record_deadline: Callable[[StreamEntry], None], now_ms: int
+    def evict_oldest(
+        self, is_in_checkpoint: Callable[[int], bool], record_deadline: Callable[[StreamEntry], None]
     ) -> None:
-        """Evict some of the streams that were not used since the last round."""
-        if not self._round and elapsed(self._round_begun_ms, now_ms, _EVICTION_INTERVAL_MS):
-            self._round = list(self.by_id.values())
-            self._round_begun_ms = now_ms
-        for entry in self._round[-_EVICTION_STEP:]:
-            if entry.used:
-                entry.used = False
-            elif self._may_leave(entry) and entry.stream.id not in in_checkpoint:
-                if entry.logged_deadline_ms == (entry.stream.deadline_ms or 0):
-                    del self.by_id[entry.stream.id]
-                    del self.by_name[entry.stream.name]
-                    self.changed_producers.pop(entry.stream.id, None)
-                else:  # a renewal that was too small for a record must reach the catalog first
-                    record_deadline(entry)
-        del self._round[-_EVICTION_STEP:]
+        """Look at the oldest stream, and evict it if it was not used since it was looked at before."""
+        id = self.memory.order.popleft()
+        entry = self.by_id.get(id)
+        if entry is None:
+            return  # it was removed
+        if entry.used:
+            entry.used = False
+        elif self._may_leave(entry) and not is_in_checkpoint(id):
+            if entry.logged_deadline_ms == (entry.stream.deadline_ms or 0):
+                self._evict(entry)
+                return
+            record_deadline(entry)  # a renewal that was too small for a record must reach the catalog first
+        self.memory.order.append(id)
+
+    def _evict(self, entry: StreamEntry) -> None:
+        del self.by_id[entry.stream.id]
+        del self.by_name[entry.stream.name]
+        self.changed_producers.pop(entry.stream.id, None)
+        self.memory.remove(entry)
+        self.evictions += 1
 
     def _may_leave(self, entry: StreamEntry) -> bool:
         """Tell whether the catalog has all of a stream, and nothing in memory needs it."""
         id = entry.stream.id
-        return (
-            self.by_id.get(id) is entry
-            and entry.stream.fork_count == 0
-            and not entry.staged
-            and id not in self.dirty
-        )
+        return not self.memory.has_forks(id) and not entry.staged and id not in self.dirty
+
+    def drop_producers(self, most: int, is_in_checkpoint: Callable[[int], bool], before_ms: int) -> None:
+        """Look at some streams that have producers in memory, and drop those of streams that are idle."""
+        for _ in range(min(most, len(self._with_producers))):
+            id = self._with_producers.popleft()
+            entry = self.by_id.get(id)
+            if entry is None or entry.stream.producers is None:
+                self._is_with_producers.discard(id)
+            elif entry.stream.written_ms < before_ms and self._has_producers_saved(id, is_in_checkpoint):
+                entry.stream.producers = None
+                self._is_with_producers.discard(id)
+                self.memory.recount(entry)
+            else:
+                self._with_producers.append(id)
+
+    def _has_producers_saved(self, id: int, is_in_checkpoint: Callable[[int], bool]) -> bool:
+        return id not in self.dirty and id not in self.changed_producers and not is_in_checkpoint(id)
 
 
 def content_of(entry: StreamEntry) -> StreamContent:

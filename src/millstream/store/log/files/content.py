@@ -1,199 +1,102 @@
-"""A stream's bytes: the older ones in its files, the newer ones in memory until the next checkpoint.
+"""A stream's bytes: the older ones saved in packs or files, the newer ones in memory until a checkpoint.
 
 base        start               flushed                        end
- |-- gone ---|------ files --------|------ pieces in memory -----|
+ |-- gone ---|------ saved --------|------ pieces in memory -----|
 
-What was trimmed is removed by checkpoints, file by file (`layout`), once the log durably says so. Until
-then nothing reads it, and a recovery after a crash finds it gone all the same. A file that is being read
-stays open; the checkpoint that removed it closes it afterwards, which frees the room.
+Where the saved ones are, the catalog says (`places`). What was trimmed is removed by checkpoints, file by
+file (`layout`), once the log durably says so. Until then nothing reads it, and a recovery after a crash finds
+it gone all the same. A file that is being read stays open; the checkpoint that removed it closes it
+afterwards, which frees the room.
 
 What forks share stays (`protocol.retention`). While there are forks, content after the shared range is
 removed, but the index stays: it is searched from where the shared range begins.
 """
 
-import contextlib
-import sys
-from array import array
-from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
+from typing import Protocol
 
 import msgspec
 
-from millstream.protocol.retention import Shared, needed
 from millstream.protocol.streams import Stream
 from millstream.store.base import FilePart
-from millstream.store.log.disk import Disk, File
-from millstream.store.log.files.failures import Failures
+from millstream.store.log.files import layout
+from millstream.store.log.files.extents import WHOLE, Extent
+from millstream.store.log.files.former_files import FormerFiles
 from millstream.store.log.files.layout import (
-    ENTRY_BYTES,
     ONE_FILE,
     chunk_bytes,
     chunk_entries,
     content_name,
-    cut,
-    folder_of,
+    former_index_name,
     index_name,
-    spans,
+    sum_name,
 )
-from millstream.store.log.files.staged import write_pieces
-from millstream.store.log.wal.segments import DamagedError
+from millstream.store.log.files.open_files import StreamFiles
+from millstream.store.log.files.own_files import OwnFiles
+from millstream.store.log.files.packs import PackedBytes, slot_bytes
+from millstream.store.log.files.places import NOWHERE, Filed, Former, Packed, Place, Slot
+from millstream.store.log.files.writing import Unflushed
 from millstream.store.pieces import Piece, Pieces
 
-_MAX_OPEN = 256
-_SYNC_EACH = 8
-"""A checkpoint of up to so many streams syncs file by file; for more, one sync of everything is cheaper."""
 
+class SavedBytes(Protocol):
+    """What is saved of a stream, from its base on."""
 
-class Unflushed(msgspec.Struct, frozen=True, gc=False):
-    """What a checkpoint writes to a stream's files."""
-
-    stream_id: int
-    chunk_bytes: int
-    data: list[Piece]
-    ends: "array[int]"
-    data_position: int
+    end: int
     appends: int
 
-    def writes(self) -> Iterator[tuple[str, list[Piece], int]]:
-        """Give what goes to which file, and at which position."""
-        for chunk, inside, data in cut(self.data, self.data_position, self.chunk_bytes):
-            yield content_name(self.stream_id, chunk), data, inside
-        index_bytes = chunk_entries(self.chunk_bytes) * ENTRY_BYTES
-        for chunk, inside, data in cut([_packed(self.ends)], self.appends * ENTRY_BYTES, index_bytes):
-            yield index_name(self.stream_id, chunk), data, inside
+    def bounds(self, position: int, extent: Extent, /) -> tuple[int, int]:
+        """Give the start and end of the append that holds the byte at `position`."""
+        ...
+
+    def count(self, position: int, extent: Extent, /) -> int:
+        """Count the appends that end at or before a position, trimmed ones included."""
+        ...
+
+    def fetch(self, start: int, end: int) -> bytes:
+        """Give the bytes from start to end."""
+        ...
+
+    def locate(self, start: int, end: int) -> FilePart | None:
+        """Give the file that has the bytes from start on, and how many of them, if one can be sent."""
+        ...
+
+    def complaints(self, extent: Extent, /) -> Iterator[str]:
+        """Read everything that can be read, and name what is damaged."""
+        ...
 
 
-class StreamFiles:
-    """The files of all streams, with a bound on how many are open."""
+class StreamContent(msgspec.Struct, eq=False, gc=False):
+    """The bytes of one stream. There is one for each stream in memory, so the garbage collector skips it."""
 
-    def __init__(self, disk: Disk) -> None:
-        self.disk = disk
-        self._open: dict[str, File] = {}
-
-    def read_file(self, name: str, size: int, position: int) -> bytes:
-        """Read a range of a file, which must be there."""
-        data = self._file(name).read(size, position)
-        if len(data) != size:
-            raise DamagedError(f"{name}: ends at byte {position + len(data)}, before {position + size}.")
-        return data
-
-    def locate(self, name: str, size: int, position: int) -> FilePart | None:
-        """Give the place of a range of a file, if the file has a descriptor."""
-        descriptor = self._file(name).descriptor()
-        return FilePart(descriptor, position, size) if descriptor is not None else None
-
-    def close_some(self, names: Iterable[str]) -> None:
-        """Close files, if they are open."""
-        for name in names:
-            if name in self._open:
-                self._open.pop(name).close()
-
-    def close(self) -> None:
-        """Close all files."""
-        self.close_some(list(self._open))
-
-    def _file(self, name: str) -> File:
-        file = self._open.pop(name, None)
-        if file is None:
-            file = self.disk.open(name)
-            if len(self._open) >= _MAX_OPEN:
-                self._open.pop(next(iter(self._open))).close()
-        self._open[name] = file  # the last one is the most recently used
-        return file
-
-
-def write_unflushed(disk: Disk, unflushed: list[Unflushed], failures: Failures) -> None:
-    """Write tails to stream files and make them durable; called off the event loop."""
-    many = len(unflushed) > _SYNC_EACH
-    written = []
-    for part in unflushed:
-        with failures.of(part.stream_id):
-            disk.make_folder(folder_of(part.stream_id))
-            for name, data, position in part.writes():
-                _write(disk, name, data, position, sync=not many)
-            written.append(part)
-    if many and disk.sync_all():
-        return
-    if many:
-        for part in written:
-            for name, _, _ in part.writes():
-                _write(disk, name, [], 0, sync=True)
-    for folder in sorted({folder_of(part.stream_id) for part in written}):
-        disk.sync_folder(folder)
-
-
-def take_back(disk: Disk, unflushed: list[Unflushed]) -> None:
-    """Free what an attempt to write tails has taken, after it found no room for all of them."""
-    for part in unflushed:
-        for name, _, position in part.writes():
-            with contextlib.suppress(OSError):  # it is not there, or nothing could be written to it
-                file = disk.open(name)
-                try:
-                    file.truncate(min(position, file.size()))
-                finally:
-                    file.close()
-
-
-def _write(disk: Disk, name: str, pieces: Sequence[Piece], position: int, *, sync: bool) -> None:
-    file = disk.open(name, create=True)
-    try:
-        write_pieces(disk, file, pieces, position)
-        if sync:
-            file.sync()
-    finally:
-        file.close()
-
-
-class Extent(msgspec.Struct, frozen=True, gc=False):
-    """What of a stream can still be read."""
-
-    start: int
-    first_append: int
-    shared: Shared | None
+    _files: StreamFiles
+    _id: int
+    _base: int
+    _chunk_bytes: int
+    _pieces: Pieces
+    _extent: Extent
+    _saved_extent: Extent
+    _place: Place
+    _saved: SavedBytes
 
     @classmethod
-    def of(cls, stream: Stream) -> "Extent":
-        """Give the extent of a stream as it is now."""
-        return cls(stream.start, stream.first_append, stream.shared) if stream.start else _WHOLE
+    def of(
+        cls, files: StreamFiles, stream: Stream, flushed: int, appends: int, place: Place = NOWHERE
+    ) -> "StreamContent":
+        """Give the bytes of a stream, of which some are saved."""
+        id, base, size, extent = stream.id, stream.base, chunk_bytes(stream.retention), Extent.of(stream)
+        saved = _open(files, id, base, size, place, flushed, appends)
+        # When a stream in packs gets files, that is from its beginning on.
+        saved_extent = WHOLE if isinstance(place, Packed) else extent
+        return cls(files, id, base, size, Pieces(flushed), extent, saved_extent, place, saved)
+
+    def _reopen(self, place: Place, end: int, appends: int) -> SavedBytes:
+        return _open(self._files, self._id, self._base, self._chunk_bytes, place, end, appends)
 
     @property
-    def lowest(self) -> int:
-        """The first byte that can be read."""
-        return self.start if self.shared is None else self.shared.start
-
-    @property
-    def first_entry(self) -> int:
-        """The first append that the index must have; it begins at the lowest byte."""
-        return self.first_append if self.shared is None else self.shared.first_append
-
-
-_WHOLE = Extent(0, 0, None)
-
-
-class StreamContent:
-    """The bytes of one stream."""
-
-    __slots__ = (
-        "_appends",
-        "_base",
-        "_chunk_bytes",
-        "_extent",
-        "_files",
-        "_flushed",
-        "_id",
-        "_pieces",
-        "_saved_extent",
-    )
-
-    def __init__(self, files: StreamFiles, stream: Stream, flushed: int, appends: int) -> None:
-        self._files = files
-        self._id = stream.id
-        self._base = stream.base
-        self._chunk_bytes = chunk_bytes(stream.retention)
-        self._flushed = flushed
-        self._appends = appends
-        self._pieces = Pieces(flushed)
-        self._extent = self._saved_extent = Extent.of(stream)
+    def place(self) -> Place:
+        """Where the saved bytes are."""
+        return self._place
 
     @property
     def end(self) -> int:
@@ -203,63 +106,82 @@ class StreamContent:
     @property
     def appends(self) -> int:
         """How many appends there are, trimmed ones included."""
-        return self._appends + len(self._pieces)
+        return self._saved.appends + len(self._pieces)
 
-    def append(self, piece: Piece) -> None:
-        """Add the bytes of one append."""
-        self._pieces.append(piece)
+    def append(self, piece: Piece, time_ms: int) -> None:
+        """Add the bytes of one append, and when it arrived."""
+        self._pieces.append(piece, time_ms)
 
     def bounds(self, position: int) -> tuple[int, int]:
         """Give the start and end of the append that holds the byte at `position`."""
-        if position >= self._flushed:
+        if position >= self._saved.end:
             return self._pieces.bounds(position)
-        index = self._entries_until(position)
-        is_first = index == self._extent.first_entry
-        start = max(self._base, self._extent.lowest) if is_first else self._end_of(index - 1)
-        return start, self._end_of(index)
+        return self._saved.bounds(position, self._extent)
 
     def count(self, position: int) -> int:
         """Count the appends that end at or before a position, trimmed ones included."""
-        if position >= self._flushed:
-            return self._appends + self._pieces.count(position)
-        return self._entries_until(position)
+        if position >= self._saved.end:
+            return self._saved.appends + self._pieces.count(position)
+        return self._saved.count(position, self._extent)
 
     def fetch(self, start: int, end: int) -> bytes:
         """Give the bytes from start to end."""
-        if start >= self._flushed:
+        flushed = self._saved.end
+        if start >= flushed:
             return self._pieces.fetch(start, end)
-        parts = [
-            self._files.read_file(content_name(self._id, chunk), inside_end - inside, inside)
-            for chunk, inside, inside_end in spans(
-                start - self._base, min(end, self._flushed) - self._base, self._chunk_bytes
-            )
-        ]
-        if end > self._flushed:
-            parts.append(self._pieces.fetch(self._flushed, end))
-        return parts[0] if len(parts) == 1 else b"".join(parts)
+        if end <= flushed:
+            return self._saved.fetch(start, end)
+        return self._saved.fetch(start, flushed) + self._pieces.fetch(flushed, end)
 
     def locate(self, start: int, end: int) -> FilePart | None:
         """Give the file that has the bytes from start on, and how many of them; None when memory has them."""
-        if start >= self._flushed:
-            return None
-        base = self._base
-        ranges = spans(start - base, min(end, self._flushed) - base, self._chunk_bytes)
-        chunk, inside, inside_end = next(ranges)
-        return self._files.locate(content_name(self._id, chunk), inside_end - inside, inside)
+        flushed = self._saved.end
+        return self._saved.locate(start, min(end, flushed)) if start < flushed else None
 
-    def unflushed(self) -> Unflushed | None:
-        """Give what the files lack, if anything."""
-        if self._pieces.end == self._flushed:
-            return None
-        data, ends = self._pieces.all()
-        position = self._flushed - self._base
-        return Unflushed(self._id, self._chunk_bytes, data, ends, position, self._appends)
+    def complaints(self) -> Iterator[str]:
+        """Read everything that is saved and can be read, and name what is damaged."""
+        yield from self._saved.complaints(self._extent)
 
-    def drop_flushed(self, until: int, appends: int) -> None:
-        """Drop from memory what the files now hold."""
+    # -- Saving ----------------------------------------------------------------------------------
+
+    def unflushed(self, extent: Extent, trimmed: list[str]) -> Unflushed | None:
+        """Give what a checkpoint has to write, if anything."""
+        saved, place = self._saved, self._place
+        is_same = not isinstance(place, Former) and (not trimmed or isinstance(place, Packed))
+        if self._pieces.end == saved.end and is_same:
+            return None
+        data, ends, times = self._pieces.all()
+        return Unflushed(
+            self._id,
+            self._base,
+            self._chunk_bytes,
+            place,
+            saved.end,
+            saved.appends,
+            extent,
+            frozenset(trimmed),
+            data,
+            ends,
+            times,
+        )
+
+    def drop_flushed(self, until: int, appends: int, place: Place) -> list[str]:
+        """Drop from memory what is saved now; gives the files that are no longer needed because of that."""
         self._pieces.drop(until)
-        self._flushed = until
-        self._appends = appends
+        saved, former = self._saved, self._place
+        if isinstance(saved, OwnFiles) and isinstance(place, Filed):
+            self._saved = saved.grown(place, until, appends)
+        else:
+            self._saved = self._reopen(place, until, appends)
+        self._place = place
+        return self._former_names(place) if isinstance(former, Former) and place is not former else []
+
+    def move(self, moved: dict[Slot, Slot]) -> None:
+        """Note that slots were copied to other packs."""
+        if isinstance(self._place, Packed):
+            place = Packed(tuple(moved.get(slot, slot) for slot in self._place.slots))
+            self._saved = self._reopen(place, self._saved.end, self._saved.appends)
+            self._place = place
 
     # -- Trimming --------------------------------------------------------------------------------
 
@@ -273,28 +195,50 @@ class StreamContent:
         if extent == saved or size == ONE_FILE or end == self._base:
             return []
         lowest = saved.start if extent.shared == saved.shared else saved.lowest
-        kept = list(needed(extent.start, end, extent.shared))
-        names = [
-            content_name(self._id, chunk)
-            for chunk in range(self._chunk_of(lowest), self._chunk_of(extent.start) + 1)
-            if not self._is_needed(chunk, kept)
-        ]
+        kept = extent.kept(end)
+        names: list[str] = []
+        for chunk in range(self._chunk_of(lowest), self._chunk_of(extent.start) + 1):
+            if not self._is_needed(chunk, kept):
+                names += content_name(self._id, chunk), sum_name(self._id, chunk)
         entries = chunk_entries(size)
-        gone = range(saved.first_entry // entries, extent.first_entry // entries)
-        return names + [index_name(self._id, chunk) for chunk in gone]
+        for chunk in range(saved.first_entry // entries, extent.first_entry // entries):
+            names += self._index_names(chunk)
+        return names
 
     def note_removed(self, extent: Extent) -> None:
         """Note that files outside of an extent are gone for good."""
-        self._saved_extent = extent
+        if not isinstance(self._place, Packed):
+            self._saved_extent = extent
 
     def names(self) -> list[str]:
         """Name all files that may exist."""
+        if isinstance(self._place, Packed) and not self._may_outgrow():
+            return []
         saved, entries = self._saved_extent, chunk_entries(self._chunk_bytes)
-        chunks = range(self._chunk_of(saved.lowest), self._chunk_of(self.end) + 1)
-        indexes = range(saved.first_entry // entries, self.appends // entries + 1)
-        return [content_name(self._id, chunk) for chunk in chunks] + [
-            index_name(self._id, chunk) for chunk in indexes
-        ]
+        names: list[str] = []
+        for chunk in range(self._chunk_of(saved.lowest), self._chunk_of(self.end) + 1):
+            names += content_name(self._id, chunk), sum_name(self._id, chunk)
+        for chunk in range(saved.first_entry // entries, self.appends // entries + 1):
+            names += self._index_names(chunk)
+        return names
+
+    def _may_outgrow(self) -> bool:
+        """Tell whether a checkpoint would give the stream files of its own, or is about to."""
+        assert isinstance(self._place, Packed)
+        size = sum(slot.size for slot in self._place.slots)
+        return size + slot_bytes(self.end - self._saved.end, len(self._pieces)) > layout.PACKED_BYTES
+
+    def _index_names(self, chunk: int) -> list[str]:
+        name = index_name(self._id, chunk)
+        is_former = isinstance(self._place, Former)
+        return [name, former_index_name(self._id, chunk)] if is_former else [name]
+
+    def _former_names(self, place: Place) -> list[str]:
+        """Name the files of format 3 that are no longer needed."""
+        saved, entries = self._saved_extent, chunk_entries(self._chunk_bytes)
+        chunks = range(saved.first_entry // entries, self.appends // entries + 1)
+        names = [former_index_name(self._id, chunk) for chunk in chunks]
+        return [*names, content_name(self._id)] if isinstance(place, Packed) else names
 
     def _chunk_of(self, position: int) -> int:
         return max(0, position - self._base) // self._chunk_bytes
@@ -303,18 +247,12 @@ class StreamContent:
         first = self._base + chunk * self._chunk_bytes
         return any(first < end and start < first + self._chunk_bytes for start, end in kept)
 
-    def _entries_until(self, position: int) -> int:
-        lowest = self._extent.first_entry
-        return bisect_right(range(self._appends), position, lo=lowest, key=self._end_of)
 
-    def _end_of(self, append: int) -> int:
-        chunk, inside = divmod(append, chunk_entries(self._chunk_bytes))
-        name = index_name(self._id, chunk)
-        return int.from_bytes(self._files.read_file(name, ENTRY_BYTES, inside * ENTRY_BYTES), "little")
-
-
-def _packed(ends: "array[int]") -> bytes:
-    if sys.byteorder == "big":
-        ends = ends[:]
-        ends.byteswap()
-    return ends.tobytes()
+def _open(
+    files: StreamFiles, id: int, base: int, chunk_bytes: int, place: Place, end: int, appends: int
+) -> SavedBytes:
+    if isinstance(place, Packed):
+        return PackedBytes(files, id, base, place.slots, end, appends)
+    if isinstance(place, Former):
+        return FormerFiles(files, id, base, chunk_bytes, end, appends)
+    return OwnFiles(files, id, base, chunk_bytes, place, end, appends)

@@ -34,6 +34,10 @@ class Failures:
         try:
             yield
         except Exception as error:
-            if not is_of_one_stream(error):
-                raise
-            self.errors.setdefault(stream_id, error)
+            self.note(stream_id, error)
+
+    def note(self, stream_id: int, error: Exception) -> None:
+        """Note an error, or raise it if it is not of this stream only."""
+        if not is_of_one_stream(error):
+            raise error
+        self.errors.setdefault(stream_id, error)

@@ -1,15 +1,15 @@
-"""Where a stream's bytes lie on the disk: in one file, or in many small ones.
+"""Where the bytes of a stream with files of its own lie: in one file, or in many small ones.
 
-A stream that keeps everything has one file of content and one index. A stream with limits must free
-room, so its content and its index are cut at fixed positions, and files that can no longer be read are
-removed:
+A stream that keeps everything has one file of content, one of its checksums, and one index. A stream with
+limits must free room, so its content and its index are cut at fixed positions, and files that can no longer
+be read are removed:
 
         content    | <id>.bin | <id>.1.bin | <id>.2.bin | <id>.3.bin ...      `chunk_bytes` each
+        checksums  | <id>.sum | <id>.1.sum | <id>.2.sum | <id>.3.sum ...      (`sums`)
                      removed    removed       |                ^ grows at its end
                                             start
 
-        index      | <id>.idx | <id>.1.idx | ...                              8 bytes for each append,
-                                                                              `chunk_bytes / 64` appends
+        index      | <id>.index | <id>.1.index | ...                          `chunk_bytes / 64` appends
 
 Removing files is the one way to free the beginning of something that works on every file system, and it
 is atomic. A position determines its file, so nothing is recorded about the files themselves. Their length
@@ -24,15 +24,25 @@ from millstream.store.log.files.staged import section_of
 from millstream.store.pieces import Piece
 
 FOLDER: Final = "streams"
-ENTRY_BYTES: Final = 8
 
 # These numbers are part of the format: with others, the files of a stream are not found.
 ONE_FILE: Final = 2**62
 LEAST_BYTES = 64 * 2**10
 MOST_BYTES = 64 * 2**20
 TIMED_BYTES = 4 * 2**20
+BLOCK_BYTES = 16 * 2**10
+"""How much content has one checksum; the length of every content file is a multiple of it."""
+PAGE_ENTRIES = 256
+"""How many entries of an index have one checksum; so is the number of entries in a file."""
 _SHARE = 8
 _BYTES_AN_ENTRY = 64
+
+PACK_BYTES = 32 * 2**20
+"""A pack that is so long is followed by the next one."""
+PACKED_BYTES = 16 * 2**10
+"""A stream that takes more in packs gets files of its own."""
+MAX_SLOTS = 8
+"""A stream that has so many slots in packs is written to a single one."""
 
 
 def chunk_bytes(retention: Retention) -> int:
@@ -52,8 +62,18 @@ def content_name(stream_id: int, chunk: int = 0) -> str:
     return f"{folder_of(stream_id)}/{stream_id:016x}{_number(chunk)}.bin"
 
 
+def sum_name(stream_id: int, chunk: int = 0) -> str:
+    """Name a file of the checksums of a stream's bytes."""
+    return f"{folder_of(stream_id)}/{stream_id:016x}{_number(chunk)}.sum"
+
+
 def index_name(stream_id: int, chunk: int = 0) -> str:
-    """Name a file of the ends of a stream's appends."""
+    """Name a file of the ends and times of a stream's appends."""
+    return f"{folder_of(stream_id)}/{stream_id:016x}{_number(chunk)}.index"
+
+
+def former_index_name(stream_id: int, chunk: int = 0) -> str:
+    """Name a file of the ends of a stream's appends, as format 3 had it."""
     return f"{folder_of(stream_id)}/{stream_id:016x}{_number(chunk)}.idx"
 
 

@@ -35,28 +35,37 @@ as long as checkpoints succeed and nothing else holds the guard. If not, the eng
 another amount on (`unsaved_bytes`), and one that failed is tried again after the usual time.
 
 There is one at a time, and it holds the guard from the snapshots to the end of writing. The engine
-decides when the log is durable, and what a failure means.
+decides when the log is durable, and what a failure means. What has to be done for each stream is done some
+streams at a time (`taking`, `Runtime.begin_work`), however many there are.
 """
 
 import errno
 import logging
 import sqlite3
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import chain
 
 from millstream.store.log.catalog import Catalog
 from millstream.store.log.disk import SyncError
-from millstream.store.log.files.content import StreamFiles
+from millstream.store.log.files.open_files import StreamFiles
+from millstream.store.log.files.packs import pack_name
 from millstream.store.log.files.staged import part_name
 from millstream.store.log.intervals import elapsed
+from millstream.store.log.memory_use import ENTRY_BYTES
 from millstream.store.log.runtime import Runtime
 from millstream.store.log.saving.guard import NAME as GUARD
+from millstream.store.log.saving.reclaiming import NOTHING, Reclaimed, Reclaiming
 from millstream.store.log.saving.snapshots import Checkpoint, Snapshot, Written
+from millstream.store.log.saving.taking import Taking
 from millstream.store.log.stream_cache import StreamCache, content_of
 from millstream.store.measures import Measures
 
-_DUE_STREAMS = 5_000
+_DUE_STREAMS = 50_000
 _DUE_AGE_MS = 5_000
+_RECLAIM_INTERVAL_MS = 1_000
+_AWAITED_AGE_MS = 1_000  # when a full disk needs the room that it frees
 _WARN_POSTPONED_S = 30.0
 _MAX_NAMED = 10  # streams that a checkpoint could not save and that have lines of their own in the log
 _RETRIED_SQLITE = (
@@ -85,25 +94,42 @@ class Checkpoints:
     """Checkpoints, one at a time, in the background."""
 
     def __init__(
-        self, catalog: Catalog, files: StreamFiles, runtime: Runtime, measures: Measures, due_bytes: int
+        self,
+        catalog: Catalog,
+        files: StreamFiles,
+        runtime: Runtime,
+        measures: Measures,
+        due_bytes: Callable[[], int],
+        memory_bytes: int,
     ) -> None:
         self._catalog = catalog
         self._files = files
         self._runtime = runtime
         self._measures = measures
         self._due_bytes = due_bytes
+        # What is dirty cannot leave memory.
+        self._due_streams = max(1, min(_DUE_STREAMS, memory_bytes // 2 // ENTRY_BYTES))
         self._begun_ms = 0
-        self.under_way = False  # from the snapshots on
-        self.writing = False  # from when the log was durable up to them
-        self.in_progress: set[int] = set()
-        """The streams that it has snapshots of."""
-        self._bytes = 0  # what it has snapshots of
+        self.taking: Taking | None = None
+        """Its snapshots; None when no checkpoint is under way."""
+        self.writing = False  # from when all snapshots are taken, and the log is durable up to them
         self._has_failed = False  # the last one did
+        self._reclaiming = Reclaiming()
+        self._may_reclaim = False  # there are packs of which little is needed
         self._warned_s = 0.0
 
     def unsaved_bytes(self, cache: StreamCache) -> int:
         """Give how much waits for a checkpoint, without what was held back by the last one."""
-        return cache.changed_bytes + self._bytes
+        return cache.changed_bytes + (self.taking.changed_bytes if self.taking is not None else 0)
+
+    @property
+    def under_way(self) -> bool:
+        """Whether there is one, from its beginning until memory is rid of what it saved."""
+        return self.taking is not None
+
+    def includes(self, stream_id: int) -> bool:
+        """Tell whether a stream is part of the one that is under way."""
+        return self.taking is not None and stream_id in self.taking
 
     def take_guard(self) -> bool:
         """Take the guard for a checkpoint that is due; one that must be postponed is measured and logged."""
@@ -123,114 +149,184 @@ class Checkpoints:
             )
         return False
 
-    def is_due(self, cache: StreamCache, now_ms: int) -> bool:
+    def look_for_packs(self) -> None:
+        """Find out whether there is anything to reclaim; called when the store is opened."""
+        self._may_reclaim = self._reclaiming.has_work(self._catalog)
+
+    def is_due(self, cache: StreamCache, now_ms: int, *, is_awaited: bool = False) -> bool:
         """Tell whether it is time for one."""
-        if self.under_way or not cache.has_changed:
+        if self.under_way:
             return False
-        is_large = len(cache.dirty) - len(cache.held_back) >= _DUE_STREAMS and not self._has_failed
-        return self.is_full(cache) or is_large or elapsed(self._begun_ms, now_ms, _DUE_AGE_MS)
+        if self._may_reclaim and elapsed(self._begun_ms, now_ms, _RECLAIM_INTERVAL_MS):
+            return True
+        if not cache.has_changed:
+            return False
+        due_age_ms = _AWAITED_AGE_MS if is_awaited else _DUE_AGE_MS
+        is_large = len(cache.dirty) - len(cache.held_back) >= self._due_streams and not self._has_failed
+        return self.is_full(cache) or is_large or elapsed(self._begun_ms, now_ms, due_age_ms)
 
     def is_full(self, cache: StreamCache) -> bool:
         """Tell whether one should begin at once, for the amount that there is to write."""
-        return not self.under_way and not self._has_failed and cache.changed_bytes >= self._due_bytes
+        return not self.under_way and not self._has_failed and cache.changed_bytes >= self._due_bytes()
 
     def is_behind(self, cache: StreamCache) -> bool:
-        """Tell whether enough for another one has arrived while one is being written."""
-        return self.writing and cache.changed_bytes >= self._due_bytes
+        """Tell whether enough for another one has arrived while one is written, or will be without a wait."""
+        is_logged = self.taking is not None and self.taking.is_logged
+        return is_logged and cache.changed_bytes >= self._due_bytes()
 
-    def begin(self, checkpoint: Checkpoint, now_ms: int) -> None:
-        """Begin with the snapshots; `write` or `abort` follows, once the outcome of the log is known."""
-        self.under_way = True
-        self.in_progress = {snapshot.stream.id for snapshot in checkpoint.snapshots}
+    def begin(self, cache: StreamCache, lsn: int, now_ms: int) -> Taking:
+        """Begin to take snapshots of the state after a record; `write` or `abort` follows."""
         self._begun_ms = now_ms
-        self._bytes = checkpoint.changed_bytes
+        self.taking = Taking(cache, lsn)
+        return self.taking
 
     def abort(self) -> None:
-        """Give up: what the snapshots show did not happen."""
-        self._finish()
+        """Give up, unless it is being written: what the snapshots show did not happen, or cannot be saved."""
+        if self.taking is not None and not self.writing:
+            self.taking.end()
+            self.taking = None
+            self._runtime.release_guard()
 
     def write(
         self, checkpoint: Checkpoint, cache: StreamCache, done: Callable[[BaseException | None], None]
     ) -> None:
         """Write in the background, now that the log is durable up to the snapshots."""
         self.writing = True
-        for snapshot in checkpoint.snapshots:
-            content_of(snapshot.entry).narrow(snapshot.extent)
-
         written: list[Written] = []
+        reclaimed: list[Reclaimed] = []
 
         def job() -> None:
             began_s = time.monotonic()
             written.append(checkpoint.write(self._files.disk, self._catalog))
             self._measures.checkpoint_s.observe(time.monotonic() - began_s)
+            reclaimed.append(self._reclaim())
 
-        def finish(error: BaseException | None) -> None:
-            for names in checkpoint.trimmed.values():
-                self._files.close_some(names)
-            self._finish()
+        def end_job(error: BaseException | None) -> None:
+            self._runtime.release_guard()
             self._has_failed = error is not None
             if error is None:
-                self._drop_saved(checkpoint, written[0], cache)
-                self._hold_back(checkpoint, written[0], cache)
-                self._clean_after(checkpoint, written[0], cache)
+                assert self.taking is not None  # it is being written
+                saved = self._drop_saved(checkpoint, written[0], cache, self.taking)
+                work: Iterator[None] = chain(saved, _move(reclaimed[0], cache))
             elif may_retry(error):
                 _log.error("a checkpoint failed and will be tried again: %s", error)
                 self._measures.checkpoint_failures += 1
+                work = self._keep_unsaved(checkpoint, cache)
+            else:
+                work = self._close_trimmed(checkpoint)
+            self._runtime.begin_work(work, partial(finish, error))
+
+        def finish(error: BaseException | None) -> None:
+            self.taking = None
+            self.writing = False
+            if error is None:
+                self._clean_after(checkpoint, written[0], reclaimed[0], cache)
+            elif may_retry(error):
                 cache.changed_bytes += checkpoint.changed_bytes
-                for snapshot in checkpoint.snapshots:
-                    _mark_dirty(snapshot, cache)
             done(error)
 
-        self._runtime.begin_job(job, finish)
+        self._runtime.begin_work(_narrow(checkpoint), lambda: self._runtime.begin_job(job, end_job))
 
-    def _finish(self) -> None:
-        self.under_way = self.writing = False
-        self.in_progress = set()
-        self._bytes = 0
-        self._runtime.release_guard()
+    def _reclaim(self) -> Reclaimed:
+        """Empty some of a pack of which little is needed."""
+        try:
+            reclaimed = self._reclaiming.step(self._files.disk, self._catalog)
+            self._may_reclaim = self._reclaiming.has_work(self._catalog)
+        except (OSError, sqlite3.Error) as error:
+            if not may_retry(error):
+                raise
+            _log.warning("a pack could not be emptied, and will be later: %s", error)
+            return NOTHING
+        return reclaimed
 
-    def _drop_saved(self, checkpoint: Checkpoint, written: Written, cache: StreamCache) -> None:
-        """Drop from memory what the files and the catalog now hold."""
-        for snapshot in checkpoint.snapshots:
-            stream = snapshot.entry.stream
-            if stream.id not in written.unsaved and cache.by_id.get(stream.id) is snapshot.entry:
-                snapshot.drop_saved(self._files)
-                snapshot.entry.refusal = None
-                cache.unsaved_names.discard(stream.name)
+    def _drop_saved(
+        self, checkpoint: Checkpoint, written: Written, cache: StreamCache, taking: Taking
+    ) -> Iterator[None]:
+        """Drop from memory what the files and the catalog now hold, one stream in each step."""
+        del cache.released_files[: len(checkpoint.released_files)]
+        named = 0
+        while checkpoint.snapshots:  # each is freed here: all at once would hold up the event loop
+            snapshot = checkpoint.snapshots.pop()
+            entry, stream = snapshot.entry, snapshot.stream
+            self._files.close_some(snapshot.trimmed)
+            taking.forget(stream.id)
+            if cache.by_id.get(stream.id) is not entry:
+                pass  # it was removed since
+            elif stream.id in written.unsaved:
+                if stream.id not in cache.held_back and (named := named + 1) <= _MAX_NAMED:
+                    _log.error("%s cannot be saved: %s", stream.name, written.unsaved[stream.id])
+                _hold_back(snapshot, written, cache)
+            else:
+                place = written.places.pop(stream.id, snapshot.place)
+                cache.released_files += snapshot.drop_saved(self._files, place)
+                entry.refusal = None
+                cache.note_saved(entry)
                 if cache.held_back.pop(stream.id, None) is not None:
                     _log.warning("%s is saved", stream.name)
-        for id in checkpoint.removed:
-            if id not in written.not_removed:
-                cache.removed.pop(id, None)
-
-    def _hold_back(self, checkpoint: Checkpoint, written: Written, cache: StreamCache) -> None:
-        """Keep what could not be saved in memory, and try again with the next checkpoint."""
-        named = 0
-        for snapshot in checkpoint.snapshots if written.unsaved else ():
-            id = snapshot.stream.id
-            if id in written.unsaved and cache.by_id.get(id) is snapshot.entry:
-                if id not in cache.held_back and (named := named + 1) <= _MAX_NAMED:
-                    _log.error("%s cannot be saved: %s", snapshot.stream.name, written.unsaved[id])
-                cache.held_back[id] = cache.held_back.get(id, 0) + written.held_bytes[id]
-                _mark_dirty(snapshot, cache)
+            yield
         if named > _MAX_NAMED:
             _log.error("%d more streams cannot be saved", named - _MAX_NAMED)
         for error in written.not_removed.values():
             _log.error("a file of a deleted stream cannot be removed: %s", error)
+        while checkpoint.removed:
+            id, _ = checkpoint.removed.popitem()
+            if id not in written.not_removed:
+                cache.removed.pop(id, None)
+            yield
 
-    def _clean_after(self, checkpoint: Checkpoint, written: Written, cache: StreamCache) -> None:
-        """Remove the files of former parts; what cannot be removed is found again at the next start."""
+    def _keep_unsaved(self, checkpoint: Checkpoint, cache: StreamCache) -> Iterator[None]:
+        """Mark all streams of a checkpoint that failed as dirty, one in each step."""
+        while checkpoint.snapshots:
+            snapshot = checkpoint.snapshots.pop()
+            self._files.close_some(snapshot.trimmed)
+            _mark_dirty(snapshot, cache)
+            yield
+
+    def _close_trimmed(self, checkpoint: Checkpoint) -> Iterator[None]:
+        """Close the files that were removed, which frees their room."""
+        while checkpoint.snapshots:
+            self._files.close_some(checkpoint.snapshots.pop().trimmed)
+            yield
+
+    def _clean_after(
+        self, checkpoint: Checkpoint, written: Written, reclaimed: Reclaimed, cache: StreamCache
+    ) -> None:
+        """Remove the files of former parts and of an emptied pack; the next start finds what cannot be."""
         released = [part for part in checkpoint.released_parts if part[0] not in written.unsaved]
-        if not released:
+        names = [pack_name(reclaimed.emptied)] if reclaimed.emptied is not None else []
+        if not released and not names:
             return
         cache.released_parts.difference_update(released)
-        self._files.close_some(part_name(part) for part in released)
+        self._files.close_some([*names, *(part_name(part) for part in released)])
 
         def done(error: BaseException | None) -> None:
             if error is not None:
-                _log.error("files of former parts could not be removed: %s", error)
+                _log.error("files that are not needed could not be removed: %s", error)
 
-        self._runtime.begin_job(lambda: checkpoint.clean(self._files.disk, released), done)
+        self._runtime.begin_job(lambda: checkpoint.clean(self._files.disk, released, names), done)
+
+
+def _narrow(checkpoint: Checkpoint) -> Iterator[None]:
+    """Read nothing any more that is about to be removed, one stream in each step."""
+    for snapshot in checkpoint.snapshots:
+        content_of(snapshot.entry).narrow(snapshot.extent)
+        yield
+
+
+def _move(reclaimed: Reclaimed, cache: StreamCache) -> Iterator[None]:
+    """Let streams in memory use the slots that theirs were copied to, one in each step."""
+    for id, moved in reclaimed.moved.items():
+        entry = cache.by_id.get(id)
+        if entry is not None:
+            content_of(entry).move(moved)
+        yield
+
+
+def _hold_back(snapshot: Snapshot, written: Written, cache: StreamCache) -> None:
+    """Keep what could not be saved in memory, and try again with the next checkpoint."""
+    id = snapshot.stream.id
+    cache.held_back[id] = cache.held_back.get(id, 0) + written.held_bytes[id]
+    _mark_dirty(snapshot, cache)
 
 
 def _mark_dirty(snapshot: Snapshot, cache: StreamCache) -> None:

@@ -13,6 +13,8 @@ catalog ends, and its files hold what its catalog says they do:
 What was acknowledged before the backup began is in the log by step 4, so it is in the copy. Linked files
 may grow until they are copied; what they gain is beyond what the copy's catalog knows, and ignored.
 
+The copy of the catalog has no checksums of its pages; the first start computes them.
+
 Only the catalog and the log are known here. All other files are changed by checkpoints only, or are no
 longer needed once they are removed.
 """
@@ -31,12 +33,12 @@ from urllib.parse import quote
 import msgspec
 
 from millstream.store.base import StoreError
-from millstream.store.log.catalog import Catalog
+from millstream.store.log.catalog import APPLIED_LSN, Catalog
+from millstream.store.log.catalog_pages import SUMS, CatalogPages
 from millstream.store.log.disk import FOLDER_MODE, RealDisk
 from millstream.store.log.opening import CATALOG, LOCK, CannotOpenError, explained
 from millstream.store.log.reserve import NAME as RESERVE
 from millstream.store.log.saving.guard import LINKS, NAME, Guard, remove_unused_links
-from millstream.store.log.saving.snapshots import APPLIED_LSN
 from millstream.store.log.tools.archives import Archive, extracted
 from millstream.store.log.tools.check import Report, verify
 from millstream.store.log.wal import segments
@@ -51,6 +53,7 @@ _NOT_LINKED = (
     CATALOG,
     f"{CATALOG}-wal",
     f"{CATALOG}-shm",
+    SUMS,
 )
 _TRIES = 50
 _RETRY_S = 0.02
@@ -97,6 +100,12 @@ def _copy_catalog(folder: Path, links: Path) -> int:
     """Copy the catalog, and give the log position that it stands for."""
     if not (folder / CATALOG).exists():
         return 0
+    pages = CatalogPages(folder / CATALOG)
+    try:
+        for complaint in pages.complaints():
+            raise DamagedError(complaint)
+    finally:
+        pages.close()
     with (
         contextlib.closing(
             sqlite3.connect(f"file:{quote(str(folder / CATALOG))}?mode=ro", uri=True)

@@ -8,36 +8,28 @@ sizes of staged parts, and that forks and their sources agree.
 in `wal/cut-...`; but the changes in it are lost to the streams, so its caller asks first.
 """
 
-from array import array
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
-from itertools import pairwise
 from os import close
 from pathlib import Path
 
 import msgspec
 
-from millstream.protocol.retention import needed
 from millstream.protocol.staging import Part
 from millstream.protocol.streams import Stream
-from millstream.store.log.catalog import Catalog, Row
+from millstream.store.log.catalog import APPLIED_LSN, Catalog
 from millstream.store.log.disk import RealDisk
-from millstream.store.log.files.content import Extent, StreamFiles
-from millstream.store.log.files.layout import (
-    ENTRY_BYTES,
-    chunk_bytes,
-    chunk_entries,
-    content_name,
-    index_name,
-    spans,
-)
-from millstream.store.log.files.staged import part_name
+from millstream.store.log.files.content import StreamContent
+from millstream.store.log.files.open_files import StreamFiles
+from millstream.store.log.files.staged import StoredPart
 from millstream.store.log.opening import CATALOG, CannotOpenError, explained, lock
 from millstream.store.log.recovery import recover
-from millstream.store.log.saving.snapshots import APPLIED_LSN
+from millstream.store.log.rows import Row
 from millstream.store.log.stream_cache import StreamCache
 from millstream.store.log.wal.segments import FOLDER, DamagedError, Log, find_segments, read_segment
+
+_STEP_BYTES = 2**20
 
 
 class Cut(msgspec.Struct, frozen=True):
@@ -89,7 +81,7 @@ def verify(folder: Path) -> Report:
         path = folder / CATALOG
         catalog = Catalog(path, read_only=True) if path.exists() else Catalog(":memory:")
         undo.callback(catalog.close)
-        report.complaints += [f"{CATALOG}: {complaint}" for complaint in catalog.complaints()]
+        report.complaints += catalog.complaints()
         report.applied_lsn = catalog.fact(APPLIED_LSN)
         log, files = Log(disk, 0), StreamFiles(disk)
         undo.callback(files.close)
@@ -106,8 +98,9 @@ def verify(folder: Path) -> Report:
         report.streams = len(streams)
         for row in rows.values():
             # Files of what the log says is gone may be removed before the catalog knows.
-            report.complaints += _check_files(folder, row, streams[row.stream_id])
-            report.complaints += _check_parts(folder, row)
+            content = StreamContent.of(files, streams[row.stream_id], row.flushed, row.appends, row.where())
+            report.complaints += [f"{complaint} ({row.name})" for complaint in content.complaints()]
+            report.complaints += _check_parts(files, row)
             report.parts += len(_parts(row))
         report.complaints += _check_forks(streams)
     return report
@@ -178,38 +171,15 @@ def _streams(cache: StreamCache) -> dict[int, Stream]:
     return {id: entry.stream for id, entry in cache.by_id.items()}
 
 
-def _check_files(folder: Path, row: Row, stream: Stream) -> Iterator[str]:
-    """Compare the files of a stream with what the catalog says of them, and the log of its beginning."""
-    extent, base, size = Extent.of(stream), stream.base, chunk_bytes(stream.retention)
-    for start, end in needed(max(extent.start, base), row.flushed, extent.shared):
-        for chunk, _, inside_end in spans(max(start, base) - base, end - base, size):
-            yield from _check_size(folder, content_name(stream.id, chunk), inside_end, row)
-    ends, entries = array("Q"), chunk_entries(size)
-    for chunk, inside, inside_end in spans(extent.first_entry, row.appends, entries):
-        name = index_name(stream.id, chunk)
-        if complaints := list(_check_size(folder, name, inside_end * ENTRY_BYTES, row)):
-            yield from complaints
-            return
-        ends.frombytes((folder / name).read_bytes()[inside * ENTRY_BYTES : inside_end * ENTRY_BYTES])
-    begins = max(base, extent.lowest)
-    if ends and (ends[-1] != row.flushed or any(end <= start for start, end in pairwise([begins, *ends]))):
-        yield f"{index_name(stream.id)}: is not the index of {row.name}."
-
-
-def _check_size(folder: Path, name: str, size: int, row: Row) -> Iterator[str]:
-    path = folder / name
-    found = path.stat().st_size if path.exists() else 0
-    if found < size:
-        yield f"{name}: has {found} of the {size} bytes of {row.name}."
-
-
-def _check_parts(folder: Path, row: Row) -> Iterator[str]:
-    """Compare the files of a stream's parts with what the catalog says of them."""
+def _check_parts(files: StreamFiles, row: Row) -> Iterator[str]:
+    """Read the files of a stream's parts, and name what is damaged."""
     for part in _parts(row):
-        name = part_name((row.stream_id, part.number))
-        found = (folder / name).stat().st_size if (folder / name).exists() else 0
-        if found < part.size:
-            yield f"{name}: has {found} of the {part.size} bytes of a part of {row.name}."
+        stored = StoredPart(files, (row.stream_id, part.number), part.size)
+        try:
+            for start in range(0, part.size, _STEP_BYTES):
+                stored.read(files, start, min(start + _STEP_BYTES, part.size))
+        except DamagedError as error:
+            yield f"{error} (a part of {row.name})"
 
 
 def _parts(row: Row) -> list[Part]:

@@ -12,6 +12,9 @@ A segment that is synced is filled with zeros first, if there is room: once it h
 writes data only, which on most file systems is faster than growing a file (ext4: 120 us against 240 us
 for 8 KiB). A reused segment has them anyway; its old frames do not parse under the new salt.
 
+A log begins with a small segment, so that a server that does little takes little room. Segments get larger,
+each twice the one before up to a limit, when they are filled faster than checkpoints cover them.
+
 What is on the disk at each step of a commit, and what a power cut there leaves of the log:
 
         ... frame 7 | 0 0 0 0 0 0 0      before: frame 7 is synced, and was reported
@@ -49,6 +52,7 @@ FOLDER = "wal"
 _SPARE = f"{FOLDER}/spare.tmp"
 _SUFFIX = ".wal"
 _FILL_BYTES = 2**20
+FIRST_SEGMENT_BYTES = 4 * 2**20
 
 
 class DamagedError(StoreError):
@@ -85,10 +89,12 @@ class Log:
         segment_bytes: int,
         new_salt: Callable[[], bytes] = lambda: os.urandom(8),
         *,
+        first_segment_bytes: int = FIRST_SEGMENT_BYTES,
         fills: bool = False,
     ) -> None:
         self._disk = disk
-        self._segment_bytes = segment_bytes
+        self._max_segment_bytes = segment_bytes
+        self._segment_bytes = min(segment_bytes, first_segment_bytes)  # when the current one is full
         self._new_salt = new_salt
         self._fills = fills
         self._segments: list[Segment] = []
@@ -128,6 +134,8 @@ class Log:
         segment = self._segments[-1]
         self._file = file = self._disk.open(segment.name)
         self._position = segment.end
+        while self._segment_bytes < min(file.size(), self._max_segment_bytes):
+            self._grow_segments()
         # What was read may be in the page cache only: of a process that was killed before it synced, or
         # whose sync failed, after which the cache calls pages clean that never reached the disk. Writing
         # the last frame again makes sure that it does; all before it were synced before it was written.
@@ -208,6 +216,8 @@ class Log:
 
     def _begin_segment(self, *, fills: bool = True) -> None:
         self.close()
+        if len(self._segments) > 1:  # no checkpoint has covered the one before
+            self._grow_segments()
         segment = Segment(segment_name(self.next_lsn), self.next_lsn, self._new_salt())
         file = self._disk.open(_SPARE, create=True)
         try:
@@ -227,6 +237,9 @@ class Log:
         self._file = file
         self._segments.append(segment)
         self._position = format.SEGMENT_HEADER_BYTES
+
+    def _grow_segments(self) -> None:
+        self._segment_bytes = min(2 * self._segment_bytes, self._max_segment_bytes)
 
     def _fill(self, file: File, start: int) -> None:
         """Allocate a segment's blocks from a position on, or none if there is no room for all of them."""

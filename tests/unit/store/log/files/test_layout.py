@@ -10,7 +10,7 @@ from millstream.store.log.files.layout import ONE_FILE, chunk_bytes, content_nam
 def test_a_stream_that_keeps_everything_has_one_file() -> None:
     assert chunk_bytes(KEEP_ALL) == ONE_FILE
     assert content_name(0x3F, 0) == "streams/3f/000000000000003f.bin"
-    assert index_name(0x3F, 0) == "streams/3f/000000000000003f.idx"
+    assert index_name(0x3F, 0) == "streams/3f/000000000000003f.index"
     assert content_name(0x3F, 12) == "streams/3f/000000000000003f.12.bin"
 
 

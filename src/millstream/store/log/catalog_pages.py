@@ -1,0 +1,149 @@
+"""Checksums of the catalog's pages, in a file beside it: SQLite has none in its database file.
+
+        catalog.db                        | page 1   | page 2   | page 3   | ...
+        catalog.sum  | magic 8, page size 4, crc32c 4 of this file | crc32c 4 | crc32c 4 | crc32c 4 | ...
+
+Each begins with the number of the page. If the checksums are damaged themselves they are computed again.
+
+SQLite writes to its WAL first, where everything has a checksum, and now and then copies pages from there to
+the database file. That is done here alone, in this order:
+
+        1  the numbers of the pages in the WAL are noted
+        2  SQLite copies them to the database file, and syncs it
+        3  the checksums of these pages are computed, written and synced
+        4  SQLite empties the WAL
+
+A crash before 4 leaves the WAL, and the next start begins again with 1. So a page that is not in the WAL has
+its checksum whenever a catalog is opened, and is verified before SQLite sees it.
+"""
+
+import os
+import sqlite3
+import struct
+from pathlib import Path
+
+from millstream.store.log.crc import crc32c, extend
+from millstream.store.log.disk import FILE_MODE, SyncError
+
+SUMS = "catalog.sum"
+_PIECE_PAGES = 256
+_SEALED_BYTES = 4 * 2**20
+"""A WAL that is so long is copied to the database."""
+
+_MAGIC = b"MSTRSUM1"
+_HEADER = struct.Struct("<8sII")
+_SUM = struct.Struct("<I")
+_PAGE_SIZES = {2**power for power in range(9, 17)}
+_WAL_HEADER_BYTES = 32
+_FRAME = struct.Struct(">II")
+_FRAME_HEADER_BYTES = 24
+
+
+class CatalogPages:
+    """The pages of a catalog, and their checksums."""
+
+    def __init__(self, path: Path) -> None:
+        self._wal = path.with_name(f"{path.name}-wal")
+        self._sums = path.with_name(SUMS)
+        self._name = path.name
+        # Open until the end: closing any descriptor of a database ends the locks that SQLite has on it.
+        self._database = os.open(path, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
+
+    def close(self) -> None:
+        """Close the database file, which nothing may use any more."""
+        os.close(self._database)
+
+    def complaints(self) -> list[str]:
+        """Compare the pages with their checksums, except those that the WAL has; gives what is wrong."""
+        found = self._read()
+        if found is None:
+            return []
+        page_bytes, sums = found
+        if not os.fstat(self._database).st_size and sums:
+            return [f"{self._name}: is missing."]
+        in_wal = set(self._pages_in_wal(page_bytes))
+        count = max(os.fstat(self._database).st_size // page_bytes, len(sums) // _SUM.size)
+        complaints = []
+        for first in range(0, count, _PIECE_PAGES):
+            piece = os.pread(self._database, _PIECE_PAGES * page_bytes, first * page_bytes)
+            for index in range(min(_PIECE_PAGES, count - first)):
+                number = first + index + 1
+                page = piece[index * page_bytes : (index + 1) * page_bytes]
+                sum = sums[(number - 1) * _SUM.size : number * _SUM.size]
+                if _SUM.pack(_sum_of(number, page)) != sum and number not in in_wal:
+                    complaints.append(f"{self._name}: page {number} is damaged.")
+        return complaints
+
+    def seal(self, connection: sqlite3.Connection, *, always: bool = False) -> None:
+        """Copy what the WAL has to the database file, if it is long, and keep the checksums."""
+        size = self._wal.stat().st_size if self._wal.exists() else 0
+        if not always and size < _SEALED_BYTES:
+            return
+        page_bytes = int(connection.execute("pragma page_size").fetchone()[0])
+        pages = self._pages_in_wal(page_bytes)
+        busy, *_ = connection.execute("pragma wal_checkpoint(full)").fetchone()
+        if busy:
+            return  # a backup reads it
+        self._write(pages, page_bytes)
+        connection.execute("pragma wal_checkpoint(truncate)")
+
+    def forget_if_behind(self) -> None:
+        """Remove the checksums if there is a WAL, whose pages get to the file without them."""
+        if self._wal.exists() and self._wal.stat().st_size:
+            self._sums.unlink(missing_ok=True)
+
+    def _pages_in_wal(self, page_bytes: int) -> list[int]:
+        """Read the numbers of all pages that the WAL may hold; also those of frames that are not valid."""
+        try:
+            wal = os.open(self._wal, os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return []
+        try:
+            numbers: set[int] = set()
+            size, step = os.fstat(wal).st_size, _FRAME_HEADER_BYTES + page_bytes
+            for position in range(_WAL_HEADER_BYTES, size, step):
+                head = os.pread(wal, _FRAME.size, position)
+                if len(head) == _FRAME.size:
+                    numbers.add(_FRAME.unpack(head)[0])
+        finally:
+            os.close(wal)
+        return sorted(numbers)
+
+    def _read(self) -> tuple[int, bytes] | None:
+        """Read the checksums, and the size of a page; None when there are none that can be used."""
+        try:
+            data = self._sums.read_bytes()
+        except FileNotFoundError:
+            return None
+        if len(data) < _HEADER.size:
+            return None
+        magic, page_bytes, sum = _HEADER.unpack_from(data)
+        sums = data[_HEADER.size :]
+        is_right = magic == _MAGIC and page_bytes in _PAGE_SIZES and _sum_of(page_bytes, sums) == sum
+        return (page_bytes, sums) if is_right else None
+
+    def _write(self, changed: list[int], page_bytes: int) -> None:
+        """Write the checksums of pages as they are in the database file now."""
+        count = os.fstat(self._database).st_size // page_bytes
+        known = self._read()
+        sums = bytearray(known[1] if known is not None else b"")[: count * _SUM.size]
+        sums.extend(bytes(count * _SUM.size - len(sums)))
+        for number in changed if known is not None else range(1, count + 1):
+            if 0 < number <= count:
+                page = os.pread(self._database, page_bytes, (number - 1) * page_bytes)
+                _SUM.pack_into(sums, (number - 1) * _SUM.size, _sum_of(number, page))
+        header = _HEADER.pack(_MAGIC, page_bytes, _sum_of(page_bytes, bytes(sums)))
+        file = os.open(self._sums, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
+        try:
+            os.pwrite(file, header + sums, 0)
+            os.ftruncate(file, len(header) + len(sums))
+            try:
+                os.fsync(file)
+            except OSError as error:
+                raise SyncError(error.errno, error.strerror) from error
+        finally:
+            os.close(file)
+
+
+def _sum_of(number: int, page: bytes) -> int:
+    return extend(crc32c(_SUM.pack(number)), page)

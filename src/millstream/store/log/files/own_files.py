@@ -1,0 +1,193 @@
+"""The saved bytes of a stream that has files of its own (`layout`), and how they are verified (`sums`).
+
+A block is verified before any of its bytes are given out, and remembered as verified; after that its bytes
+may also go from the file to a socket directly. Pages of the index are verified with every read.
+"""
+
+from array import array
+from bisect import bisect_right
+from collections.abc import Callable, Iterator
+from functools import partial
+
+import msgspec
+
+from millstream.store.base import FilePart
+from millstream.store.log.files import layout
+from millstream.store.log.files.extents import Extent
+from millstream.store.log.files.layout import (
+    chunk_entries,
+    content_name,
+    index_name,
+    spans,
+    sum_name,
+)
+from millstream.store.log.files.open_files import StreamFiles
+from millstream.store.log.files.places import Filed
+from millstream.store.log.files.sums import (
+    ENTRY_BYTES,
+    SUM_BYTES,
+    is_block,
+    is_page,
+    page_bytes,
+    page_sum,
+    split_entries,
+    unpack_sums,
+)
+from millstream.store.log.wal.segments import DamagedError
+
+_MAX_LOCATED = 2**20
+"""How much is verified at most for one call of `locate`, which holds up the event loop."""
+
+
+class OwnFiles(msgspec.Struct, eq=False, gc=False):
+    """What a stream's own files hold, from its base to `end`."""
+
+    _files: StreamFiles
+    _id: int
+    _base: int
+    _chunk_bytes: int
+    _place: Filed
+    end: int
+    appends: int
+    _verified: bytearray = msgspec.field(default_factory=bytearray)
+    """One for each block."""
+    _page: "tuple[int, array[int]] | None" = None
+    """The page of the index that was read last."""
+
+    def bounds(self, position: int, extent: Extent) -> tuple[int, int]:
+        """Give the start and end of the append that holds the byte at `position`."""
+        index = self.count(position, extent)
+        is_first = index == extent.first_entry
+        start = max(self._base, extent.lowest) if is_first else self._end_of(index - 1)
+        return start, self._end_of(index)
+
+    def count(self, position: int, extent: Extent) -> int:
+        """Count the appends that end at or before a position, trimmed ones included."""
+        first, last = extent.first_entry // layout.PAGE_ENTRIES, (self.appends - 1) // layout.PAGE_ENTRIES
+        page = bisect_right(range(last), position, lo=first, key=lambda page: self._ends(page)[-1])
+        return max(extent.first_entry, page * layout.PAGE_ENTRIES + bisect_right(self._ends(page), position))
+
+    def fetch(self, start: int, end: int) -> bytes:
+        """Give the bytes from start to end."""
+        spanned = spans(start - self._base, end - self._base, self._chunk_bytes)
+        parts = [self._read(chunk, inside, inside_end) for chunk, inside, inside_end in spanned]
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def locate(self, start: int, end: int) -> FilePart | None:
+        """Give the file that has the bytes from start on, and how many of them, all of which are verified."""
+        end = min(end, start + _MAX_LOCATED)
+        chunk, inside, inside_end = next(spans(start - self._base, end - self._base, self._chunk_bytes))
+        if not self._is_verified(chunk, inside, inside_end):
+            self._read(chunk, inside, inside_end)
+        return self._files.locate(content_name(self._id, chunk), inside_end - inside, inside)
+
+    # -- Content ---------------------------------------------------------------------------------
+
+    def _is_verified(self, chunk: int, inside: int, inside_end: int) -> bool:
+        blocks = self._blocks(chunk, inside, inside_end)
+        return self._verified[blocks.start : blocks.stop] == b"\1" * len(blocks)
+
+    def _blocks(self, chunk: int, inside: int, inside_end: int) -> range:
+        first = chunk * self._chunk_bytes
+        return range(
+            (first + inside) // layout.BLOCK_BYTES, (first + inside_end - 1) // layout.BLOCK_BYTES + 1
+        )
+
+    def _read(self, chunk: int, inside: int, inside_end: int) -> bytes:
+        """Read a range of a content file; if its blocks are not verified, all of them, to verify them."""
+        name = content_name(self._id, chunk)
+        if inside == inside_end:
+            return b""
+        if self._is_verified(chunk, inside, inside_end):
+            return self._files.read_file(name, inside_end - inside, inside)
+        blocks = self._blocks(chunk, inside, inside_end)
+        begin = blocks.start * layout.BLOCK_BYTES
+        if begin < self._place.begin < begin + layout.BLOCK_BYTES:
+            begin = self._place.begin
+        limit = min(blocks.stop * layout.BLOCK_BYTES, self.end - self._base)
+        data = self._files.read_file(name, limit - begin, begin - chunk * self._chunk_bytes)
+        self._verify(chunk, blocks, data, blocks.start * layout.BLOCK_BYTES - begin)
+        skipped = chunk * self._chunk_bytes + inside - begin
+        return data[skipped : skipped + inside_end - inside]
+
+    def _verify(self, chunk: int, blocks: range, data: bytes, first: int) -> None:
+        """Verify blocks, the first of which begins at a place of the data, or before it."""
+        sums = self._sums(chunk, blocks)
+        for index, block in enumerate(blocks):
+            start = first + index * layout.BLOCK_BYTES
+            if not is_block(self._id, block, data[max(0, start) : start + layout.BLOCK_BYTES], sums[index]):
+                inside = block * layout.BLOCK_BYTES - chunk * self._chunk_bytes
+                raise DamagedError(f"{content_name(self._id, chunk)}: the block at byte {inside} is damaged.")
+        missing = blocks.stop - len(self._verified)
+        if missing > 0:
+            self._verified.extend(bytes(missing))
+        self._verified[blocks.start : blocks.stop] = b"\1" * len(blocks)
+
+    def _sums(self, chunk: int, blocks: range) -> list[int]:
+        """Give the checksums of blocks; that of the last, partial one is in the catalog."""
+        full_blocks = (self.end - self._base) // layout.BLOCK_BYTES
+        full = range(blocks.start, min(blocks.stop, full_blocks))
+        sums: list[int] = []
+        if full:
+            inside = full.start - chunk * self._chunk_bytes // layout.BLOCK_BYTES
+            name = sum_name(self._id, chunk)
+            sums = unpack_sums(self._files.read_file(name, len(full) * SUM_BYTES, inside * SUM_BYTES))
+        return sums if len(full) == len(blocks) else [*sums, self._place.content_sum]
+
+    # -- Index -----------------------------------------------------------------------------------
+
+    def _end_of(self, append: int) -> int:
+        page, inside = divmod(append, layout.PAGE_ENTRIES)
+        return self._ends(page)[inside]
+
+    def _ends(self, page: int) -> "array[int]":
+        if self._page is None or self._page[0] != page:
+            self._page = page, split_entries(self._entries(page))[0]
+        return self._page[1]
+
+    def _entries(self, page: int) -> bytes:
+        """Read a page of the index, and verify it."""
+        count = min(layout.PAGE_ENTRIES, self.appends - page * layout.PAGE_ENTRIES)
+        chunk, inside = divmod(page, chunk_entries(self._chunk_bytes) // layout.PAGE_ENTRIES)
+        name = index_name(self._id, chunk)
+        if count == layout.PAGE_ENTRIES:
+            data = self._files.read_file(name, page_bytes(), inside * page_bytes())
+            entries, sum = (
+                data[: layout.PAGE_ENTRIES * ENTRY_BYTES],
+                page_sum(data[layout.PAGE_ENTRIES * ENTRY_BYTES :]),
+            )
+        else:
+            entries = self._files.read_file(name, count * ENTRY_BYTES, inside * page_bytes())
+            sum = self._place.index_sum
+        if not is_page(self._id, page, entries, sum):
+            raise DamagedError(f"{name}: the page at byte {inside * page_bytes()} is damaged.")
+        return entries
+
+    # -- Growing and shrinking -------------------------------------------------------------------
+
+    def grown(self, place: Filed, end: int, appends: int) -> "OwnFiles":
+        """Give what the files hold after more was written to them; what was verified stays so."""
+        grown = OwnFiles(self._files, self._id, self._base, self._chunk_bytes, place, end, appends)
+        grown._verified = self._verified[: (self.end - self._base) // layout.BLOCK_BYTES]
+        return grown
+
+    def complaints(self, extent: Extent) -> Iterator[str]:
+        """Read everything that can be read, and name what is damaged."""
+        for start, end in extent.kept(self.end):
+            for chunk, inside, inside_end in spans(
+                max(start - self._base, 0), end - self._base, self._chunk_bytes
+            ):
+                first = inside // layout.BLOCK_BYTES * layout.BLOCK_BYTES
+                for position in range(first, inside_end, layout.BLOCK_BYTES):
+                    block_end = min(position + layout.BLOCK_BYTES, inside_end)
+                    yield from _complaint(partial(self._read, chunk, position, block_end))
+        last_page = -(-self.appends // layout.PAGE_ENTRIES)
+        for page in range(extent.first_entry // layout.PAGE_ENTRIES, last_page):
+            yield from _complaint(partial(self._entries, page))
+
+
+def _complaint(read: Callable[[], bytes]) -> Iterator[str]:
+    try:
+        read()
+    except DamagedError as error:
+        yield str(error)

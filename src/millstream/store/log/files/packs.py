@@ -1,0 +1,198 @@
+"""Packs: files that many small streams share.
+
+A checkpoint writes what small streams have new to the end of one file, one stream after the other:
+
+        packs/00000007.pack   | slot | slot | slot | slot | ...            up to `PACK_BYTES`
+
+A slot holds some appends of one stream. All integers are little-endian:
+
+        +---------+----------+-----------+----------+----------------+-----------+---------+
+        | magic 4 | crc32c 4 | stream 8  | position | first append 8 | appends 4 | bytes 4 |      40 bytes
+        +---------+----------+-----------+----------+----------------+-----------+---------+
+        | end 8 for each append | time 8 for each append | content ...
+        +-----------------------+------------------------+---------
+
+The checksum covers everything after it, the stream and the position included, so a slot in the wrong place
+is found. The catalog says which slots a stream has (`places.Packed`). A stream has few: from `MAX_SLOTS` on
+they are written anew as one; from `PACKED_BYTES` on the stream gets files of its own.
+
+Nothing in a pack is ever overwritten, as far as a catalog may know of it. The catalog counts the bytes of
+each pack that nothing refers to; when they are many the rest is copied to another pack (`reclaiming`).
+"""
+
+import struct
+from array import array
+from bisect import bisect_right
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+
+from millstream.store.log.crc import crc32c
+from millstream.store.log.files.extents import Extent
+from millstream.store.log.files.open_files import StreamFiles
+from millstream.store.log.files.places import Slot
+from millstream.store.log.files.sums import little_endian
+from millstream.store.log.wal.segments import DamagedError
+
+FOLDER: Final = "packs"
+
+_MAGIC: Final = b"SLOT"
+_HEAD = struct.Struct("<4sI")
+_CHECKED = struct.Struct("<QQQII")
+HEADER_BYTES: Final = _HEAD.size + _CHECKED.size
+_ENTRY_BYTES: Final = 16
+_SUFFIX: Final = ".pack"
+
+
+def pack_name(number: int) -> str:
+    """Name a pack file."""
+    return f"{FOLDER}/{number:08d}{_SUFFIX}"
+
+
+def pack_number(name: str) -> int | None:
+    """Give the number of a pack by the name of its file, if it is one."""
+    number = name.removesuffix(_SUFFIX)
+    return int(number) if number.isdecimal() and pack_name(int(number)) == f"{FOLDER}/{name}" else None
+
+
+def slot_bytes(content_bytes: int, appends: int) -> int:
+    """Give the size of a slot."""
+    return HEADER_BYTES + _ENTRY_BYTES * appends + content_bytes
+
+
+class Appends(msgspec.Struct, frozen=True, gc=False):
+    """Some appends of one stream: what a slot holds."""
+
+    stream_id: int
+    position: int
+    first_append: int
+    ends: "array[int]"
+    times: "array[int]"
+    content: bytes
+
+    def encode(self) -> bytes:
+        """Encode them as a slot."""
+        about = _CHECKED.pack(
+            self.stream_id, self.position, self.first_append, len(self.ends), len(self.content)
+        )
+        entries = little_endian(self.ends).tobytes() + little_endian(self.times).tobytes()
+        checked = about + entries + self.content
+        return _HEAD.pack(_MAGIC, crc32c(checked)) + checked
+
+    @classmethod
+    def joined(cls, parts: "list[Appends]") -> "Appends":
+        """Join what several slots hold, one after the other."""
+        first, ends, times = parts[0], array("Q"), array("Q")
+        for part in parts:
+            ends += part.ends
+            times += part.times
+        content = b"".join([part.content for part in parts])
+        return cls(first.stream_id, first.position, first.first_append, ends, times, content)
+
+
+class SlotHead(msgspec.Struct, frozen=True, gc=False):
+    """What the beginning of a slot says; not verified."""
+
+    stream_id: int
+    size: int
+
+
+def read_head(data: bytes, offset: int) -> SlotHead | None:
+    """Read the beginning of a slot; None when there is none."""
+    if data[offset : offset + 4] != _MAGIC or len(data) - offset < HEADER_BYTES:
+        return None
+    stream_id, _, _, appends, size = _CHECKED.unpack_from(data, offset + _HEAD.size)
+    return SlotHead(stream_id, slot_bytes(size, appends))
+
+
+def decode_slot(data: bytes) -> Appends | None:
+    """Decode a slot; None when it is damaged."""
+    if len(data) < HEADER_BYTES:
+        return None
+    magic, sum = _HEAD.unpack_from(data)
+    if magic != _MAGIC or crc32c(data[_HEAD.size :]) != sum:
+        return None
+    stream_id, position, first_append, count, size = _CHECKED.unpack_from(data, _HEAD.size)
+    if slot_bytes(size, count) != len(data):
+        return None
+    ends, times = array("Q"), array("Q")
+    middle = HEADER_BYTES + 8 * count
+    ends.frombytes(data[HEADER_BYTES:middle])
+    times.frombytes(data[middle : middle + 8 * count])
+    content = data[middle + 8 * count :]
+    return Appends(stream_id, position, first_append, little_endian(ends), little_endian(times), content)
+
+
+def read_slots(files: StreamFiles, stream_id: int, base: int, slots: tuple[Slot, ...]) -> list[Appends]:
+    """Read and verify all that a stream has in packs."""
+    found: list[Appends] = []
+    position, append = base, 0
+    for slot in slots:
+        data = files.read_file(pack_name(slot.pack), slot.size, slot.position)
+        appends = decode_slot(data)
+        if appends is None or (appends.stream_id, appends.position, appends.first_append) != (
+            stream_id,
+            position,
+            append,
+        ):
+            raise DamagedError(f"{pack_name(slot.pack)}: the slot at byte {slot.position} is damaged.")
+        found.append(appends)
+        position += len(appends.content)
+        append += len(appends.ends)
+    return found
+
+
+class PackedBytes(msgspec.Struct, eq=False, gc=False):
+    """What packs hold of a stream, from its base to `end`; in memory once it was read."""
+
+    _files: StreamFiles
+    _id: int
+    _base: int
+    slots: tuple[Slot, ...]
+    end: int
+    appends: int
+    _loaded: Appends | None = None
+
+    def bounds(self, position: int, _: Extent) -> tuple[int, int]:
+        """Give the start and end of the append that holds the byte at `position`."""
+        ends = self._load().ends
+        index = bisect_right(ends, position)
+        return ends[index - 1] if index else self._base, ends[index]
+
+    def count(self, position: int, _: Extent) -> int:
+        """Count the appends that end at or before a position, trimmed ones included."""
+        return bisect_right(self._load().ends, position)
+
+    def fetch(self, start: int, end: int) -> bytes:
+        """Give the bytes from start to end."""
+        return self._load().content[start - self._base : end - self._base]
+
+    def locate(self, start: int, end: int) -> None:
+        """Nothing of it can be sent from a file: it is small."""
+
+    def complaints(self, _: Extent) -> Iterator[str]:
+        """Read everything, and name what is damaged."""
+        try:
+            self._read()
+        except DamagedError as error:
+            yield str(error)
+
+    @property
+    def loaded_bytes(self) -> int:
+        """How much of it is in memory."""
+        loaded = self._loaded
+        return slot_bytes(len(loaded.content), len(loaded.ends)) if loaded is not None else 0
+
+    def _load(self) -> Appends:
+        if self._loaded is None:
+            self._loaded = self._read()
+        return self._loaded
+
+    def _read(self) -> Appends:
+        if not self.slots:
+            return Appends(self._id, self._base, 0, array("Q"), array("Q"), b"")
+        appends = Appends.joined(read_slots(self._files, self._id, self._base, self.slots))
+        if len(appends.ends) != self.appends or len(appends.content) != self.end - self._base:
+            raise DamagedError(f"catalog.db: the slots of stream {self._id} do not hold all of it.")
+        return appends

@@ -1,0 +1,49 @@
+"""Where the saved bytes of a stream lie; the catalog keeps it with the stream, and so it changes with it.
+
+Packed   in slots of pack files, which it shares with other small streams   (`packs`)
+Filed    in files of its own, with checksums beside them                    (`own_files`)
+Former   in files of its own as format 3 wrote them, without checksums      (`former_files`)
+"""
+
+from typing import TypeAlias
+
+import msgspec
+
+
+class Slot(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A range of a pack file."""
+
+    pack: int
+    position: int
+    size: int
+
+
+class Packed(msgspec.Struct, frozen=True, array_like=True, tag=1, gc=False):
+    """In shared files; the slots in the order of the stream."""
+
+    slots: tuple[Slot, ...] = ()
+
+
+class Filed(msgspec.Struct, frozen=True, array_like=True, tag=2, gc=False):
+    """In files of its own. Full blocks have their checksums in files; these are the last, partial ones."""
+
+    content_sum: int = 0
+    index_sum: int = 0
+    begin: int = 0
+    """Where the last file that was begun anew begins, after all of the one before was trimmed.
+
+    It counts from the stream's base. The block that holds it has no bytes before it.
+    """
+
+
+class Former(msgspec.Struct, frozen=True, array_like=True, tag=3, gc=False):
+    """In files of its own, of format 3."""
+
+
+Place: TypeAlias = Packed | Filed | Former
+
+NOWHERE = Packed()
+"""Where a stream without saved bytes has them."""
+
+encode_place = msgspec.msgpack.Encoder().encode
+decode_place = msgspec.msgpack.Decoder(Place).decode

@@ -1,0 +1,380 @@
+"""Writing what streams have new to packs and files, and making it durable; called off the event loop.
+
+Where it goes is decided here, for each stream by what it has in all:
+
+        little                        a slot more at the end of the last pack
+        little, in many slots         one slot instead of them
+        more than `PACKED_BYTES`      files of its own, from its beginning; from then on their ends
+        files of format 3             the same as a stream that is new, by what it has in all; content that
+                                      is in a file stays there, and gets checksums and an index beside it
+
+Nothing is overwritten that the catalog may know of. So until the catalog says where a stream's bytes are
+now, they are where it said before, and a crash or an error in here changes nothing.
+"""
+
+import contextlib
+from array import array
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+
+import msgspec
+
+from millstream.store.log.disk import Disk, File
+from millstream.store.log.failpoints import reach
+from millstream.store.log.files import layout
+from millstream.store.log.files.extents import Extent
+from millstream.store.log.files.failures import Failures
+from millstream.store.log.files.former_files import FormerFiles
+from millstream.store.log.files.layout import (
+    chunk_entries,
+    content_name,
+    cut,
+    folder_of,
+    index_name,
+    spans,
+    sum_name,
+)
+from millstream.store.log.files.open_files import StreamFiles
+from millstream.store.log.files.packs import (
+    FOLDER,
+    Appends,
+    pack_name,
+    read_slots,
+    slot_bytes,
+)
+from millstream.store.log.files.places import Filed, Former, Packed, Place, Slot
+from millstream.store.log.files.staged import joined, runs
+from millstream.store.log.files.sums import (
+    SUM_BYTES,
+    ContentSums,
+    index_entries,
+    index_pages,
+    pack_sums,
+    page_bytes,
+)
+from millstream.store.pieces import Piece
+
+_SYNC_EACH = 24
+"""Up to so many files are synced one by one; for more, one sync of everything is cheaper."""
+_ENTRIES_STEP = 2**16
+_CONTENT_STEP = 2**20
+
+
+class Unflushed(msgspec.Struct, frozen=True, gc=False):
+    """What a checkpoint writes of a stream, and what was written before."""
+
+    stream_id: int
+    base: int
+    chunk_bytes: int
+    place: Place
+    flushed: int
+    appends: int
+    extent: Extent
+    trimmed: frozenset[str]
+    """Files that hold nothing any more, and are removed by the same checkpoint."""
+    data: list[Piece]
+    ends: "array[int]"
+    times: "array[int]"
+
+    @property
+    def position(self) -> int:
+        """How many of its own bytes were written before."""
+        return self.flushed - self.base
+
+    @property
+    def new_bytes(self) -> int:
+        """How many bytes are new."""
+        return self.ends[-1] - self.flushed if self.ends else 0
+
+
+class PackEnds(msgspec.Struct):
+    """Where packs end: the last one, and those that were written to."""
+
+    last: int
+    end: int
+    written: dict[int, int]
+
+    @classmethod
+    def at(cls, last: int, end: int) -> "PackEnds":
+        """Begin at the end of a pack."""
+        return cls(last, end, {})
+
+    def add(self, size: int) -> Slot:
+        """Give the place for more; a pack that is large enough is followed by the next one."""
+        if self.last == 0 or (self.end and self.end + size > layout.PACK_BYTES):
+            self.last, self.end = self.last + 1, 0
+        slot = Slot(self.last, self.end, size)
+        self.end += size
+        self.written[self.last] = self.end
+        return slot
+
+
+class Writing:
+    """One round of writing, and what it did."""
+
+    def __init__(self, disk: Disk, packs: PackEnds) -> None:
+        self._disk = disk
+        self._began = packs.last, packs.end
+        self.packs = packs
+        self.places: dict[int, Place] = {}
+        """Where the saved bytes of each stream are now."""
+        self.freed: Counter[int] = Counter()
+        """How many bytes of each pack nothing refers to any more."""
+        # A full disk must be able to save deletions: then nothing is written anew that need not be.
+        self._may_rewrite_bytes = disk.free_bytes() // 4
+        self._written: dict[str, int] = {}  # the files that were written, each from which position on
+        self._folders: set[str] = set()
+
+    def write(self, unflushed: Sequence[Unflushed], failures: Failures) -> None:
+        """Write everything, and make it durable."""
+        slots: list[tuple[Slot, bytes]] = []
+        reading = StreamFiles(self._disk)  # those of the event loop are not ours to use
+        try:
+            for one in unflushed:
+                try:
+                    self._write_one(one, reading, slots)
+                except Exception as error:
+                    failures.note(one.stream_id, error)
+        finally:
+            reading.close()
+        reach("writing.filed")
+        self.write_slots(slots)
+        self.sync()
+
+    def take_back(self) -> None:
+        """Free what was written, after there was no room for all of it."""
+        last, end = self._began
+        for number in self.packs.written:
+            self._written[pack_name(number)] = end if number == last else 0
+        for name, position in self._written.items():
+            with contextlib.suppress(OSError):  # it is not there, or nothing could be written to it
+                file = self._disk.open(name)
+                try:
+                    file.truncate(min(position, file.size()))
+                finally:
+                    file.close()
+
+    def _write_one(self, one: Unflushed, reading: StreamFiles, slots: list[tuple[Slot, bytes]]) -> None:
+        place, id = one.place, one.stream_id
+        if isinstance(place, Filed):
+            self.places[id] = self._write_filed(one, place, one.data, one.ends, one.times)
+        elif isinstance(place, Former):
+            former = FormerFiles(reading, id, one.base, one.chunk_bytes, one.flushed, one.appends)
+            before = _former_appends(one, former)
+            if before is None:
+                self.places[id] = self._convert(one, former, reading)
+            else:
+                self.places[id] = self._pack(one, before, (), slots)
+            reach("writing.converted")
+        else:
+            self._write_packed(one, place.slots, reading, slots)
+
+    # -- Packs -----------------------------------------------------------------------------------
+
+    def _write_packed(
+        self,
+        one: Unflushed,
+        known: tuple[Slot, ...],
+        reading: StreamFiles,
+        slots: list[tuple[Slot, bytes]],
+    ) -> None:
+        """Add a slot to those of a small stream, or write all of it anew, or give it files of its own."""
+        known_bytes = sum(slot.size for slot in known)
+        has_outgrown = known_bytes + slot_bytes(one.new_bytes, len(one.ends)) > layout.PACKED_BYTES
+        before, kept = None, known
+        if known and (has_outgrown or len(known) >= layout.MAX_SLOTS):
+            if known_bytes <= self._may_rewrite_bytes:
+                self._may_rewrite_bytes -= known_bytes
+                before, kept = Appends.joined(read_slots(reading, one.stream_id, one.base, known)), ()
+            else:
+                has_outgrown = False
+        if has_outgrown:
+            self.places[one.stream_id] = self._outgrow(one, before)
+        else:
+            self.places[one.stream_id] = self._pack(one, before, kept, slots)
+        for slot in known if before is not None else ():
+            self.freed[slot.pack] += slot.size
+
+    def _pack(
+        self,
+        one: Unflushed,
+        before: Appends | None,
+        kept: tuple[Slot, ...],
+        slots: list[tuple[Slot, bytes]],
+    ) -> Packed:
+        content = joined(self._disk, one.data)
+        new = Appends(one.stream_id, one.flushed, one.appends, one.ends, one.times, content)
+        if before is not None:
+            new = Appends.joined([before, new])
+        if not new.ends:
+            return Packed(kept)
+        encoded = new.encode()
+        slot = self.packs.add(len(encoded))
+        slots.append((slot, encoded))
+        return Packed((*kept, slot))
+
+    def _outgrow(self, one: Unflushed, before: Appends | None) -> Filed:
+        data, ends, times = one.data, one.ends, one.times
+        if before is not None:
+            data, ends, times = [before.content, *data], before.ends + ends, before.times + times
+        place = self._write_filed(one, Filed(), data, ends, times, is_new=True)
+        reach("writing.outgrown")
+        return place
+
+    def write_slots(self, slots: list[tuple[Slot, bytes]]) -> None:
+        """Write slots that follow one another in the packs."""
+        if not slots:
+            return
+        self._disk.make_folder(FOLDER)
+        for number in self.packs.written:
+            mine = [(slot, data) for slot, data in slots if slot.pack == number]
+            if mine:
+                file = self._open(pack_name(number), mine[0][0].position)
+                try:
+                    file.write([data for _, data in mine], mine[0][0].position)
+                finally:
+                    file.close()
+        reach("writing.packed")
+
+    # -- Files of their own ----------------------------------------------------------------------
+
+    def _write_filed(
+        self,
+        one: Unflushed,
+        place: Filed,
+        data: list[Piece],
+        ends: "array[int]",
+        times: "array[int]",
+        *,
+        is_new: bool = False,
+    ) -> Filed:
+        """Write to the ends of a stream's own files, or begin them."""
+        position, appends = (0, 0) if is_new else (one.position, one.appends)
+        self._disk.make_folder(folder_of(one.stream_id))
+        place = self._begun_anew(one, place, position)
+        sums = ContentSums(one.stream_id, position, place.content_sum)
+        if data:
+            self._write_content(one, data, position, sums)
+        index_sum = self._write_index(one, ends, times, appends, place.index_sum)
+        place = Filed(sums.partial, index_sum, place.begin)
+        return self._begun_anew(one, place, position + sum(map(len, data)))
+
+    def _begun_anew(self, one: Unflushed, place: Filed, position: int) -> Filed:
+        """Begin the last block anew if the file that it is in has been removed, or will be."""
+        if content_name(one.stream_id, position // one.chunk_bytes) not in one.trimmed:
+            return place
+        return Filed(ContentSums(one.stream_id, position, None).partial, place.index_sum, position)
+
+    def _write_content(self, one: Unflushed, data: list[Piece], position: int, sums: ContentSums) -> None:
+        for chunk, inside, pieces in cut(data, position, one.chunk_bytes):
+            name = content_name(one.stream_id, chunk)
+            full: list[int] = []
+            file = self._open(name, inside)
+            at = inside
+            try:
+                for run in runs(self._disk, pieces):
+                    file.write([run], at)
+                    at += len(run)
+                    full += sums.add(run)
+            finally:
+                file.close()
+            if full:
+                self._write(
+                    sum_name(one.stream_id, chunk), pack_sums(full), inside // layout.BLOCK_BYTES * SUM_BYTES
+                )
+
+    def _write_index(
+        self, one: Unflushed, ends: "array[int]", times: "array[int]", first: int, sum: int
+    ) -> int:
+        """Write the entries of appends; gives the checksum of the last page, if that is not full."""
+        chunk_size = chunk_entries(one.chunk_bytes) // layout.PAGE_ENTRIES * page_bytes()
+        pages = index_pages(one.stream_id, first, sum, index_entries(ends, times))
+        for chunk, group in groupby(pages, lambda page: page[0] // chunk_size):
+            found = list(group)
+            data = b"".join([page for _, page, _ in found])
+            self._write(index_name(one.stream_id, chunk), data, found[0][0] % chunk_size)
+            sum = found[-1][2]
+        return sum
+
+    # -- Files of format 3 -----------------------------------------------------------------------
+
+    def _convert(self, one: Unflushed, former: FormerFiles, reading: StreamFiles) -> Filed:
+        """Write checksums and an index for what is there, then what is new."""
+        place = self._sum_content(one, reading)
+        first = one.extent.first_entry // layout.PAGE_ENTRIES * layout.PAGE_ENTRIES
+        index_sum = 0
+        for step in range(first, one.appends, _ENTRIES_STEP):
+            ends = former.ends(step, min(step + _ENTRIES_STEP, one.appends))
+            index_sum = self._write_index(one, ends, array("Q", bytes(8 * len(ends))), step, index_sum)
+        place = Filed(place.content_sum, index_sum, place.begin)
+        return self._write_filed(one, place, one.data, one.ends, one.times)
+
+    def _sum_content(self, one: Unflushed, reading: StreamFiles) -> Filed:
+        """Compute the checksums of all blocks of the files that are there."""
+        size = one.chunk_bytes
+        chunks = sorted(
+            {
+                chunk
+                for start, end in one.extent.kept(one.flushed)
+                for chunk, _, _ in spans(max(start - one.base, 0), end - one.base, size)
+            }
+        )
+        sums = ContentSums(one.stream_id, one.position, None)
+        last_chunk = one.position // size
+        for chunk in chunks:
+            begin, end = chunk * size, min((chunk + 1) * size, one.position)
+            sums = ContentSums(one.stream_id, begin, None)
+            full: list[int] = []
+            for at in range(begin, end, _CONTENT_STEP):
+                count = min(_CONTENT_STEP, end - at)
+                full += sums.add(reading.read_file(content_name(one.stream_id, chunk), count, at - begin))
+            if full:
+                self._write(sum_name(one.stream_id, chunk), pack_sums(full), 0)
+        is_there = last_chunk in chunks or one.position % size == 0
+        return Filed(sums.partial, 0, 0 if is_there else one.position)
+
+    # -- Files -----------------------------------------------------------------------------------
+
+    def _open(self, name: str, position: int) -> File:
+        file = self._disk.open(name, create=True)
+        self._written[name] = min(position, self._written.get(name, position))
+        self._folders.add(name.rpartition("/")[0])
+        return file
+
+    def _write(self, name: str, data: bytes, position: int) -> None:
+        file = self._open(name, position)
+        try:
+            file.write([data], position)
+        finally:
+            file.close()
+
+    def sync(self) -> None:
+        """Make everything durable that was written, and the names of its files."""
+        if len(self._written) > _SYNC_EACH and self._disk.sync_all():
+            return
+        for name in self._written:
+            with _opened(self._disk, name) as file:
+                file.sync()
+        for folder in sorted(self._folders):
+            self._disk.sync_folder(folder)
+
+
+@contextlib.contextmanager
+def _opened(disk: Disk, name: str) -> Iterator[File]:
+    file = disk.open(name)
+    try:
+        yield file
+    finally:
+        file.close()
+
+
+def _former_appends(one: Unflushed, former: FormerFiles) -> Appends | None:
+    """Give all that a small stream has in files of format 3; None when it is not small, or was trimmed."""
+    is_whole = one.extent.lowest <= one.base and one.extent.first_entry == 0
+    size = slot_bytes(one.position + one.new_bytes, one.appends + len(one.ends))
+    if not is_whole or size > layout.PACKED_BYTES:
+        return None
+    ends = former.ends(0, one.appends)
+    content = former.fetch(one.base, one.flushed)
+    return Appends(one.stream_id, one.base, 0, ends, array("Q", bytes(8 * len(ends))), content)

@@ -1,0 +1,137 @@
+"""The rows of the catalog, as values; each has a checksum of everything in it."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from millstream.protocol.producers import ProducerState
+from millstream.protocol.streams import Stream
+from millstream.store.log.crc import crc32c
+from millstream.store.log.files.places import Former, Packed, Place, decode_place, encode_place
+from millstream.store.log.wal.segments import DamagedError
+
+_encode = msgspec.msgpack.Encoder().encode
+_encode_stream = msgspec.msgpack.Encoder().encode
+_decode_stream = msgspec.msgpack.Decoder(Stream).decode
+
+
+def with_sum(values: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Give the values of a row and their checksum."""
+    return *values, sum_of(values)
+
+
+def sum_of(values: tuple[Any, ...]) -> int:
+    """Give the checksum of the values of a row."""
+    return crc32c(_encode(values))
+
+
+class Row(msgspec.Struct, frozen=True):
+    """A stream in the catalog: its state, and how much of its content its files hold."""
+
+    stream_id: int
+    name: str
+    deadline_ms: int | None
+    flushed: int
+    appends: int
+    state: bytes
+    place: bytes | None
+    sum: int | None
+
+    @classmethod
+    def of(cls, stream: Stream, flushed: int, appends: int, place: Place) -> "Row":
+        """Encode a stream."""
+        return cls.checked(
+            stream.id,
+            stream.name,
+            stream.due_ms,
+            flushed,
+            appends,
+            _encode_stream(stream),
+            encode_place(place),
+        )
+
+    @classmethod
+    def checked(cls, *values: Any) -> "Row":
+        """Make a row with its checksum."""
+        return cls(*with_sum(values))
+
+    def moved(self, place: Place) -> "Row":
+        """Give the row with the stream's bytes in another place."""
+        *values, _, _ = msgspec.structs.astuple(self)
+        return Row.checked(*values, encode_place(place))
+
+    def stream(self) -> Stream:
+        """Read the stream's state."""
+        return _decode_stream(self.state)
+
+    def where(self) -> Place:
+        """Read where the stream's bytes are."""
+        return decode_place(self.place) if self.place is not None else Former()
+
+    def verify(self) -> None:
+        """Raise an error if anything in the row is not as it was written."""
+        *values, sum = msgspec.structs.astuple(self)
+        is_former = self.sum is None and self.place is None
+        if not is_former and sum_of(tuple(values)) != sum:
+            raise DamagedError(f"catalog.db: the row of stream {self.stream_id} ({self.name}) is damaged.")
+
+
+class ProducerRow(msgspec.Struct, frozen=True, gc=False):
+    """A producer of a stream in the catalog; without a state it is forgotten."""
+
+    stream_id: int
+    producer_id: bytes
+    state: ProducerState | None
+
+
+class PackRow(msgspec.Struct, frozen=True, gc=False):
+    """A pack: where it ends, and how many of its bytes nothing refers to."""
+
+    number: int
+    end: int
+    freed: int
+
+
+class HeldRecord(msgspec.Struct, frozen=True, gc=False):
+    """A record of the log about a stream that could not be saved."""
+
+    stream_id: int
+    """The stream that is held back; the record may be about a fork of it."""
+    lsn: int
+    record: bytes
+
+
+class Due(msgspec.Struct, frozen=True):
+    """A stream that was due; also the place to continue from."""
+
+    deadline_ms: int
+    stream_id: int
+    name: str
+
+
+BEGINNING = Due(-1, -1, "")
+
+
+class Changes(msgspec.Struct, frozen=True):
+    """What one checkpoint changes in the catalog."""
+
+    changed: list[Row]
+    producers: list[ProducerRow]
+    gone: list[int]
+    facts: dict[str, int]
+    held: Sequence[HeldRecord] = ()
+    """Records of streams whose rows stay as they are."""
+    pack_ends: Mapping[int, int] = {}
+    freed: Mapping[int, int] = {}
+    """How many more bytes of each pack nothing refers to."""
+
+
+def packed_bytes(places: Sequence[Place]) -> Counter[int]:
+    """Give how many bytes of each pack are in some places."""
+    found: Counter[int] = Counter()
+    for place in places:
+        for slot in place.slots if isinstance(place, Packed) else ():
+            found[slot.pack] += slot.size
+    return found

@@ -1,0 +1,61 @@
+"""Data folders that earlier versions wrote: they open, and answer as they did then."""
+
+import random
+from pathlib import Path
+
+import pytest
+
+from crash.conversion import Conversion, compare, conversion
+from crash.old_folders import FORMATS, OldFolder, multiply, unpack
+from damage.asking import application, ask_all
+from millstream.store.log.tools.check import verify
+
+STOPPED, KILLED, SAVED = range(3)
+
+
+@pytest.fixture(params=FORMATS, ids=lambda format: f"format {format}")
+def folders(request: pytest.FixtureRequest, tmp_path: Path) -> list[OldFolder]:
+    return unpack(request.param, tmp_path)
+
+
+@pytest.mark.parametrize("number", [STOPPED, KILLED, SAVED], ids=["stopped", "killed", "saved"])
+def test_a_folder_of_an_earlier_version_answers_the_same(folders: list[OldFolder], number: int) -> None:
+    folder = folders[number]
+    report = verify(folder.path)
+    assert report.is_sound, report.complaints
+    for _ in range(2):
+        with application(folder.path, folder.written_ms) as asker:
+            assert compare(asker, folder) == []
+    with application(folder.path, folder.written_ms) as asker:
+        assert ask_all(asker, folder.groups) == folder.answers  # appends, forks, commits of parts
+    for _ in range(2):
+        with application(folder.path, folder.written_ms) as asker:
+            assert compare(asker, folder, lasting=True) == []
+    report = verify(folder.path)
+    assert report.is_sound, report.complaints
+
+
+def test_the_larger_folders_for_kills_are_right(folders: list[OldFolder]) -> None:
+    parts = multiply(folders[STOPPED], 2)
+    report = verify(folders[STOPPED].path)
+    assert report.is_sound, report.complaints
+    with application(folders[STOPPED].path, folders[STOPPED].written_ms) as asker:
+        for part in parts:
+            assert compare(asker, part) == []
+
+
+def test_a_folder_that_lost_an_append_is_noticed(folders: list[OldFolder]) -> None:
+    """Otherwise the kills would prove little."""
+    parts = multiply(folders[STOPPED], 1)
+    content = max(folders[STOPPED].path.glob("streams/*/*.bin"), key=lambda path: path.stat().st_mtime_ns)
+    content.write_bytes(content.read_bytes()[:-10] + b"0123456789")
+    with application(folders[STOPPED].path, folders[STOPPED].written_ms) as asker:
+        assert any(compare(asker, part) for part in parts)
+
+
+def test_kills_while_a_folder_is_converted(tmp_path: Path) -> None:
+    assert "3 kills" in conversion(tmp_path, 3)
+
+
+def test_the_kills_append(folders: list[OldFolder]) -> None:
+    assert len(Conversion(folders[STOPPED], random.Random(1)).written) > 30

@@ -153,13 +153,17 @@ class Machine:
         self.world.say(f"job done: {error!r}")
         self.expected.changes.clear()
         report(error)
+        damaged = self.world.engine.measures.damaged_streams
+        self.world.check(not damaged, f"the scrub complains about {damaged} streams, and none is damaged")
         self.expected.take_renewals()  # a stream may need one before it leaves memory
 
     def checkpoint(self) -> None:
         """A checkpoint begins, earlier than it is due."""
-        if self.world.engine.journal.refusal is None and not self.world.engine.checkpoints.under_way:
+        engine = self.world.engine
+        is_busy = engine.checkpoints.under_way or engine.scrub.is_running
+        if engine.journal.refusal is None and not is_busy:
             self.world.say("checkpoint")
-            self.world.engine.checkpoint()
+            engine.checkpoint()
 
     # -- Faults ------------------------------------------------------------------------------------
 

@@ -29,7 +29,7 @@ import sys
 import time
 from collections.abc import Callable
 
-from millstream.store.log import eviction
+from millstream.store.log import eviction, scrub
 from millstream.store.log.files import layout, writing
 
 from .expectations import Expectations
@@ -79,6 +79,8 @@ class Simulation:
         for name, sizes in _SIZES.items():
             setattr(layout, name, self.random.choice(sizes))
         usual_idle_ms, eviction._PRODUCERS_IDLE_MS = eviction._PRODUCERS_IDLE_MS, 500
+        usual_round_ms, scrub._ROUND_INTERVAL_MS = scrub._ROUND_INTERVAL_MS, 2_000
+        usual_blocks, scrub._STEP_BLOCKS = scrub._STEP_BLOCKS, 5
         logging.getLogger("millstream").disabled = True
         try:
             with hurried_parts(self.random):
@@ -92,6 +94,7 @@ class Simulation:
             for name, size in usual_sizes.items():
                 setattr(layout, name, size)
             eviction._PRODUCERS_IDLE_MS = usual_idle_ms
+            scrub._ROUND_INTERVAL_MS, scrub._STEP_BLOCKS = usual_round_ms, usual_blocks
             logging.getLogger("millstream").disabled = False
             self.machine.catalog.really_close()
 

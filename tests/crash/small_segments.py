@@ -8,7 +8,7 @@ two requests.
 """
 
 from millstream.cli.main import run
-from millstream.store.log import machine_memory
+from millstream.store.log import machine_memory, scrub
 from millstream.store.log.files import layout
 from millstream.store.log.opening import folder_store
 from millstream.store.log.saving import checkpoint
@@ -19,6 +19,7 @@ if __name__ == "__main__":
     defaults["segment_bytes"] = 16 * 1024
     checkpoint._DUE_AGE_MS = 200
     checkpoint._RECLAIM_INTERVAL_MS = 200
+    scrub._STEP_INTERVAL_MS = scrub._ROUND_INTERVAL_MS = 200
     layout.PACK_BYTES = 4 * 1024
     layout.PACKED_BYTES = 2 * 1024
     layout.MAX_SLOTS = 3

@@ -273,8 +273,8 @@ def test_a_missing_or_short_part_file_is_found(
     first.write_bytes(first.read_bytes()[:-1])
     second.unlink()
     assert verify(copy).complaints == [
-        f"parts/{first.name}: has 59 of the 60 bytes of a part of /a.",
-        f"parts/{second.name}: has 0 of the 60 bytes of a part of /a.",
+        f"parts/{first.name}: the block at byte 0 is damaged. (/a)",
+        f"parts/{second.name}: is missing. (/a)",
     ]
 
 

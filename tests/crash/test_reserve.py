@@ -28,6 +28,7 @@ from millstream.store.pending import Pending
 from running import Server, announced
 
 RESERVE = 2**21
+CONTENT = b"x" * 20_000  # too much for a pack: such streams have files of their own
 LIMIT = 2**20
 
 
@@ -58,7 +59,7 @@ def test_what_removes_something_is_accepted_on_a_full_disk(
     with opened(tmp_path, reserve_bytes=RESERVE, max_unsaved_bytes=LIMIT) as data:
         assert (tmp_path / NAME).stat().st_size == RESERVE
         for name in ("/a", "/b"):
-            data.create(name, body=b"x" * 1000)
+            data.create(name, body=CONTENT)
         data.create("/short", lifetime=Lifetime(ttl_s=60))
         data.stage("/a", "part", b"y")
         data.checkpoint()
@@ -81,7 +82,7 @@ def test_what_removes_something_is_accepted_on_a_full_disk(
         data.abandon()
     with opened(tmp_path, reserve_bytes=RESERVE, max_unsaved_bytes=LIMIT) as data:
         assert data.state().keys() == {"/a"}
-        assert data.state()["/a"][0] == b"x" * 1000 + b"more"  # type: ignore[index]
+        assert data.state()["/a"][0] == CONTENT + b"more"  # type: ignore[index]
 
 
 def test_a_reserve_follows_its_setting_and_holds_a_checkpoint(tmp_path: Path) -> None:

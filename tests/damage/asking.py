@@ -71,8 +71,8 @@ class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def failed(self) -> bool:
-        """Whether it says that the server could not answer."""
-        return self.status in (500, BROKEN)
+        """Whether it says that the server could not answer, or can store nothing any more."""
+        return self.status in (500, BROKEN) or (self.status == 503 and self.hash == "STORE_FAILED")
 
 
 Group = list[Question]

@@ -111,12 +111,12 @@ def judge_check(outcome: Outcome, damage: Damage, sound: bool, notes: list[str])
 def names_file(text: str, damage: Damage) -> bool:
     """Whether a text names the file that was damaged, or one of the two.
 
-    Where two files do not fit together, either may be wrong: the catalog and the log, a stream's content and
-    its checksums. A missing segment shows in another one.
+    Where two files do not fit together, either may be wrong: the catalog and the log, the catalog and its
+    checksums, a stream's content and its checksums. A missing segment shows in another one.
     """
     names = [file.rpartition("/")[2] for file in damage.files]
     names += [Path(file).name.partition(".")[0] for file in damage.files if file.startswith("streams/")]
-    if any(name.startswith("catalog.db") for name in names):
+    if any(name.startswith("catalog.") for name in names):
         names += ["catalog.db", "the log "]
     if any(file.startswith(f"{LOG}/") for file in damage.files):
         names += [f"{LOG}/", f"{LOG}:", "the log "]

@@ -304,7 +304,7 @@ def test_files_of_parts_go_when_they_are_not_needed(tmp_path: Path) -> None:
         engine.drop_part("/b", "x")
         engine.checkpoint()
         (left,) = _part_files(tmp_path)
-        assert left.read_bytes() == b"y" * 1000
+        assert left.read_bytes()[:1000] == b"y" * 1000  # then checksums
         assert engine.content("/a") == b"y" * 1000 + b"x" * 1000
         engine.delete("/b")
         engine.checkpoint()

@@ -44,8 +44,11 @@ class Measures:
         "cached_streams",
         "checkpoint_failures",
         "checkpoint_s",
+        "damaged_streams",
         "postponed_since_s",
         "recovery_s",
+        "scrub_rounds",
+        "scrubbed_blocks",
         "stream_evictions",
         "stream_loads",
         "sync_records",
@@ -75,6 +78,12 @@ class Measures:
         """How many streams were loaded into memory since the start."""
         self.stream_evictions = 0
         """How many streams have left memory since the start to make room for others."""
+        self.scrubbed_blocks = 0
+        """How many blocks of what is saved were examined since the start."""
+        self.scrub_rounds = 0
+        """How often everything that is saved was examined since the start."""
+        self.damaged_streams = 0
+        """How many streams were found to be damaged, in the last round or in this one so far."""
         self.recovery_s = 0.0
         """How long it took to recover at the start."""
         self.writing_since_s = 0.0

@@ -81,6 +81,16 @@ class EngineMetrics:
             "Streams that left memory because it was needed for others.",
             value=measures.stream_evictions,
         )
+        yield CounterMetricFamily(
+            "millstream_scrubbed_blocks",
+            "Blocks of saved content that were read again to look for damage.",
+            value=measures.scrubbed_blocks,
+        )
+        yield CounterMetricFamily(
+            "millstream_scrub_rounds",
+            "How often everything that is saved was read to look for damage.",
+            value=measures.scrub_rounds,
+        )
         since_s, postponed_s = measures.writing_since_s, measures.postponed_since_s
         gauges = [
             (
@@ -107,6 +117,11 @@ class EngineMetrics:
                 "millstream_unsaved_streams",
                 "Streams that the last checkpoint could not save, though it saved others.",
                 measures.unsaved_streams,
+            ),
+            (
+                "millstream_damaged_streams",
+                "Streams that were found to be damaged on the disk.",
+                measures.damaged_streams,
             ),
             ("millstream_cached_streams", "Streams in memory.", measures.cached_streams),
             (

@@ -123,6 +123,10 @@ class Catalog:
         if self._pages is not None and self.damage and _is_of_all(self.damage[0]):
             self._pages.close()
             raise DamagedError(self.damage[0])
+        with self.naming_damage():
+            self._open(path, read_only=read_only)
+
+    def _open(self, path: Path | str, *, read_only: bool) -> None:
         if read_only:
             self._writer = self._reader = sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True)
             self._version = _version(self._reader, path)
@@ -137,15 +141,25 @@ class Catalog:
         self._version = VERSION
         # A commit whose sync failed, or was cut short by the end of its process, can be read from the page
         # cache though it is not on the disk. This writes all of them again, to another place, and syncs.
-        self._seal(always=True)
+        self._seal()
         # Checkpoints write from another thread; look-ups must not wait for them nor see half of one.
         self._reader = _connect(path) if path != ":memory:" else self._writer
 
-    def _seal(self, *, always: bool = False) -> None:
+    @contextlib.contextmanager
+    def naming_damage(self) -> Iterator[None]:
+        """Let errors of SQLite in here say which page is damaged, if one is."""
+        try:
+            yield
+        except sqlite3.DatabaseError as error:
+            if not self.damage:
+                raise
+            raise DamagedError(self.damage[0]) from error
+
+    def _seal(self) -> None:
         """Copy what SQLite has in its WAL to the file, and keep the checksums of its pages."""
         if self._pages is not None and not self.damage:
             try:
-                self._pages.seal(self._writer, always=always)
+                self._pages.seal(self._writer)
             except (OSError, sqlite3.OperationalError) as error:
                 if not _is_full(error):  # then it stays in the WAL, and can be read
                     raise
@@ -267,6 +281,7 @@ class Catalog:
             self._write(rows, [])
             self._write_packs(ends, {})
             self._writer.execute("delete from packs where number = ?", (emptied,))
+        self._seal()
 
     def former_ids(self, after: int, limit: int) -> list[int]:
         """Give the ids of streams whose files are of format 3."""
@@ -301,6 +316,15 @@ class Catalog:
             facts = map(with_sum, changes.facts.items())
             self._writer.executemany("replace into numbers values (?, ?, ?)", facts)
         self._seal()
+
+    def examine_pages(self, first: int) -> list[str] | None:
+        """Verify some pages after the first so many; None when there are none. While nothing is written."""
+        return self._pages.examine(first) if self._pages is not None else None
+
+    def next_row(self, after: int) -> Row | None:
+        """Find the stream with the next id, not verified; for a thread, while nothing is written."""
+        row = self._writer.execute(f"{_ROW} where id > ? order by id limit 1", (after,)).fetchone()
+        return Row(*row) if row is not None else None
 
     def find_unsavable(
         self, changed: Iterable[tuple[Row, list[ProducerRow]]], is_its_own: Callable[[BaseException], bool]
@@ -346,7 +370,7 @@ class Catalog:
         """Close the file."""
         try:
             if self._reader is not self._writer:
-                self._seal(always=True)
+                self._seal()
         except (OSError, sqlite3.Error):
             pass  # an end that fails must not keep the rest from ending; the file is as it was
         finally:

@@ -5,8 +5,9 @@
 
 Each begins with the number of the page. If the checksums are damaged themselves they are computed again.
 
-SQLite writes to its WAL first, where everything has a checksum, and now and then copies pages from there to
-the database file. That is done here alone, in this order:
+SQLite writes to its WAL first, and later copies pages from there to the database file. That is done here
+alone, after every transaction: SQLite takes a damaged WAL for one that ends there, and would silently return
+to an older state. The order:
 
         1  the numbers of the pages in the WAL are noted
         2  SQLite copies them to the database file, and syncs it
@@ -22,13 +23,14 @@ import sqlite3
 import struct
 from pathlib import Path
 
+import msgspec
+
 from millstream.store.log.crc import crc32c, extend
-from millstream.store.log.disk import FILE_MODE, SyncError
+from millstream.store.log.disk import FILE_MODE, SyncError, sync_path
 
 SUMS = "catalog.sum"
-_PIECE_PAGES = 256
-_SEALED_BYTES = 4 * 2**20
-"""A WAL that is so long is copied to the database."""
+PIECE_PAGES = 256
+"""How many pages are examined at once."""
 
 _MAGIC = b"MSTRSUM1"
 _HEADER = struct.Struct("<8sII")
@@ -37,6 +39,20 @@ _PAGE_SIZES = {2**power for power in range(9, 17)}
 _WAL_HEADER_BYTES = 32
 _FRAME = struct.Struct(">II")
 _FRAME_HEADER_BYTES = 24
+
+
+class _Known(msgspec.Struct, frozen=True):
+    """What the pages are compared with."""
+
+    page_bytes: int
+    sums: bytes
+    database_bytes: int
+    in_wal: frozenset[int]
+    """Pages that SQLite reads from its WAL; what the database file has of them does not matter."""
+
+    @property
+    def count(self) -> int:
+        return max(self.database_bytes // self.page_bytes, len(self.sums) // _SUM.size)
 
 
 class CatalogPages:
@@ -54,43 +70,63 @@ class CatalogPages:
         os.close(self._database)
 
     def complaints(self) -> list[str]:
-        """Compare the pages with their checksums, except those that the WAL has; gives what is wrong."""
+        """Compare all pages with their checksums, except those that the WAL has; gives what is wrong."""
+        known = self._known()
+        if known is None:
+            return []
+        if not known.database_bytes and known.sums:
+            return [f"{self._name}: is missing."]
+        return [text for first in range(0, known.count, PIECE_PAGES) for text in self._compare(known, first)]
+
+    def examine(self, first: int) -> list[str] | None:
+        """Compare some pages, the first so many left out; None when there are no more. Nobody may write."""
+        known = self._known()
+        return self._compare(known, first) if known is not None and first < known.count else None
+
+    def _known(self) -> "_Known | None":
         found = self._read()
         if found is None:
-            return []
+            return None
         page_bytes, sums = found
-        if not os.fstat(self._database).st_size and sums:
-            return [f"{self._name}: is missing."]
-        in_wal = set(self._pages_in_wal(page_bytes))
-        count = max(os.fstat(self._database).st_size // page_bytes, len(sums) // _SUM.size)
-        complaints = []
-        for first in range(0, count, _PIECE_PAGES):
-            piece = os.pread(self._database, _PIECE_PAGES * page_bytes, first * page_bytes)
-            for index in range(min(_PIECE_PAGES, count - first)):
-                number = first + index + 1
-                page = piece[index * page_bytes : (index + 1) * page_bytes]
-                sum = sums[(number - 1) * _SUM.size : number * _SUM.size]
-                if _SUM.pack(_sum_of(number, page)) != sum and number not in in_wal:
-                    complaints.append(f"{self._name}: page {number} is damaged.")
+        return _Known(
+            page_bytes, sums, os.fstat(self._database).st_size, frozenset(self._pages_in_wal(page_bytes))
+        )
+
+    def _compare(self, known: "_Known", first: int) -> list[str]:
+        page_bytes, complaints = known.page_bytes, []
+        piece = os.pread(self._database, PIECE_PAGES * page_bytes, first * page_bytes)
+        for index in range(min(PIECE_PAGES, known.count - first)):
+            number = first + index + 1
+            page = piece[index * page_bytes : (index + 1) * page_bytes]
+            sum = known.sums[(number - 1) * _SUM.size : number * _SUM.size]
+            if _SUM.pack(_sum_of(number, page)) != sum and number not in known.in_wal:
+                complaints.append(f"{self._name}: page {number} is damaged.")
         return complaints
 
-    def seal(self, connection: sqlite3.Connection, *, always: bool = False) -> None:
-        """Copy what the WAL has to the database file, if it is long, and keep the checksums."""
-        size = self._wal.stat().st_size if self._wal.exists() else 0
-        if not always and size < _SEALED_BYTES:
-            return
+    def seal(self, connection: sqlite3.Connection) -> None:
+        """Copy what the WAL has to the database file, and keep the checksums."""
         page_bytes = int(connection.execute("pragma page_size").fetchone()[0])
         pages = self._pages_in_wal(page_bytes)
         busy, *_ = connection.execute("pragma wal_checkpoint(full)").fetchone()
         if busy:
             return  # a backup reads it
-        self._write(pages, page_bytes)
+        try:
+            self._write(pages, page_bytes)
+        except OSError:
+            # The next transaction may begin the WAL anew, and then nobody knows which pages these were.
+            self._forget()
+            raise
         connection.execute("pragma wal_checkpoint(truncate)")
 
     def forget_if_behind(self) -> None:
         """Remove the checksums if there is a WAL, whose pages get to the file without them."""
         if self._wal.exists() and self._wal.stat().st_size:
-            self._sums.unlink(missing_ok=True)
+            self._forget()
+
+    def _forget(self) -> None:
+        """Remove the checksums, durably; the next seal computes all of them."""
+        self._sums.unlink(missing_ok=True)
+        sync_path(self._sums.parent)
 
     def _pages_in_wal(self, page_bytes: int) -> list[int]:
         """Read the numbers of all pages that the WAL may hold; also those of frames that are not valid."""

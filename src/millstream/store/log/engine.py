@@ -4,6 +4,7 @@
         LogJournal    from a change to its record, from the durable record to its answer
         Checkpoints   from the log to the stream files and the catalog
         Eviction      keeps the streams in memory within their budget
+        Scrub         looks for damage in what is saved
         Runtime       what runs beside the event loop: the committer, background jobs
 
 It is in one of three conditions, given by `journal.refusal`:
@@ -41,6 +42,7 @@ from millstream.store.log.saving.held import refuse_large
 from millstream.store.log.saving.reclaiming import remove_unknown
 from millstream.store.log.saving.snapshots import Checkpoint
 from millstream.store.log.saving.taking import Taking
+from millstream.store.log.scrub import Scrub
 from millstream.store.log.stream_cache import StreamCache
 from millstream.store.log.wal.commit import Durable, Full, Outcome, outcome_of
 from millstream.store.log.wal.segments import DamagedError, Log
@@ -96,6 +98,7 @@ class LogEngine:
             memory_bytes,
         )
         self._eviction = Eviction(runtime, self.checkpoints, memory_bytes)
+        self.scrub = Scrub(disk, catalog, runtime, log.measures, lambda: self.streams)
         self.on_recovered: Callable[[], None] = lambda: None
         self.on_failure: Callable[[str], None] = ignore
         self._delayed_lsn = 0  # durable, and reported when the checkpoint that is being written is
@@ -115,7 +118,8 @@ class LogEngine:
         try:
             with self.runtime.opening():
                 began_s = time.monotonic()
-                recovered = recover(self.catalog, self.log, self.files)
+                with self.catalog.naming_damage():
+                    recovered = recover(self.catalog, self.log, self.files)
                 self.log.open_end()
                 if not self.catalog.damage:
                     remove_unknown(self.disk, self.catalog)
@@ -218,6 +222,7 @@ class LogEngine:
             self.checkpoint()
         if is_full and elapsed(self._full_since_ms, now_ms, _RETRY_FULL_MS):
             self._retry_full()
+        self._scrub_some(now_ms)
         self._keep_within_memory()
         self._measure_memory()
 
@@ -226,6 +231,18 @@ class LogEngine:
         if not self._is_rolling_back and not isinstance(self.journal.refusal, StoreFailed):
             unsaved_bytes, record_deadline = self.unsaved_bytes, self.journal.record_deadline
             self._eviction.begin(self.streams, unsaved_bytes, record_deadline, self._now_ms)
+
+    def _scrub_some(self, now_ms: int) -> None:
+        """Look for damage in some of what is saved, unless files are changing."""
+        is_quiet = not self.checkpoints.under_way and not self._is_rolling_back and not self.catalog.damage
+        if is_quiet and self.scrub.is_due(now_ms) and self.runtime.take_guard():
+            self.scrub.step(now_ms, self._on_scrubbed)
+
+    def _on_scrubbed(self, damage: list[str]) -> None:
+        if damage:
+            self.catalog.damage = damage
+            self._refuse_for_damage()
+        self._checkpoint_if_full()
 
     def _measure_memory(self) -> None:
         measures, streams = self.measures, self.streams
@@ -414,7 +431,7 @@ class LogEngine:
     @property
     def _may_checkpoint(self) -> bool:
         """Whether what is accepted becomes durable; on a full disk, and whether that frees anything."""
-        if self.journal.removal_refusal is not None:
+        if self.journal.removal_refusal is not None or self.scrub.is_running:
             return False
         return self.streams.frees_room or not isinstance(self.journal.refusal, NoSpace)
 

@@ -100,8 +100,10 @@ def explained(folder: Path) -> Iterator[None]:
     """Turn any error of opening a folder into one that names the folder."""
     try:
         yield
-    except (DamagedError, sqlite3.Error) as error:
+    except DamagedError as error:
         raise CannotOpenError(f"{folder} cannot be opened: {error}") from error
+    except sqlite3.Error as error:
+        raise CannotOpenError(f"{folder} cannot be opened: {CATALOG}: {error}") from error
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         raise CannotOpenError(f"{folder} cannot be opened: {where}{error.strerror or error}") from error

@@ -61,8 +61,8 @@ class SavedBytes(Protocol):
         """Give the file that has the bytes from start on, and how many of them, if one can be sent."""
         ...
 
-    def complaints(self, extent: Extent, /) -> Iterator[str]:
-        """Read everything that can be read, and name what is damaged."""
+    def examine(self, extent: Extent, /) -> Iterator[str | None]:
+        """Read everything that can be read, a little in each step; gives what is wrong with it, or None."""
         ...
 
 
@@ -138,9 +138,17 @@ class StreamContent(msgspec.Struct, eq=False, gc=False):
         flushed = self._saved.end
         return self._saved.locate(start, min(end, flushed)) if start < flushed else None
 
-    def complaints(self) -> Iterator[str]:
-        """Read everything that is saved and can be read, and name what is damaged."""
-        yield from self._saved.complaints(self._extent)
+    def examine(self) -> Iterator[str | None]:
+        """Read everything that is saved and can be read, a little in each step; gives what is wrong with it.
+
+        A step reads no more than a block of content, a page of the index, or a small stream.
+        """
+        return self._saved.examine(self._extent)
+
+    def distrust(self) -> None:
+        """Verify again what was verified: something of it is damaged since."""
+        if isinstance(self._saved, OwnFiles):
+            self._saved = self._reopen(self._place, self._saved.end, self._saved.appends)
 
     # -- Saving ----------------------------------------------------------------------------------
 

@@ -17,6 +17,7 @@ from typing import Final
 import msgspec
 
 from millstream.store.base import FilePart
+from millstream.store.log.files.examining import complaint_of
 from millstream.store.log.files.extents import Extent
 from millstream.store.log.files.layout import (
     chunk_entries,
@@ -76,21 +77,21 @@ class FormerFiles(msgspec.Struct, eq=False, gc=False):
             ends.byteswap()
         return ends
 
-    def complaints(self, extent: Extent) -> Iterator[str]:
-        """Name what is missing; that bytes are right cannot be known."""
-        try:
-            for start, end in extent.kept(self.end):
-                for chunk, _, inside_end in spans(
-                    max(start - self._base, 0), end - self._base, self._chunk_bytes
-                ):
-                    self._files.read_file(content_name(self._id, chunk), 1, inside_end - 1)
-            ends = self.ends(extent.first_entry, self.appends)
-            begins = max(self._base, extent.lowest)
-            is_in_order = all(end > start for start, end in pairwise([begins, *ends]))
-            if ends and (ends[-1] != self.end or not is_in_order):
-                yield f"{former_index_name(self._id)}: is not the index of its stream."
-        except DamagedError as error:
-            yield str(error)
+    def examine(self, extent: Extent) -> Iterator[str | None]:
+        """Look for what is missing, in one step; that bytes are right cannot be known."""
+        yield complaint_of(lambda: self._examine(extent))
+
+    def _examine(self, extent: Extent) -> None:
+        for start, end in extent.kept(self.end):
+            for chunk, _, inside_end in spans(
+                max(start - self._base, 0), end - self._base, self._chunk_bytes
+            ):
+                self._files.read_file(content_name(self._id, chunk), 1, inside_end - 1)
+        ends = self.ends(extent.first_entry, self.appends)
+        begins = max(self._base, extent.lowest)
+        is_in_order = all(end > start for start, end in pairwise([begins, *ends]))
+        if ends and (ends[-1] != self.end or not is_in_order):
+            raise DamagedError(f"{former_index_name(self._id)}: is not the index of its stream.")
 
     def _end_of(self, append: int) -> int:
         chunk, inside = divmod(append, chunk_entries(self._chunk_bytes))

@@ -1,5 +1,6 @@
 """The files that are read, with a bound on how many are open."""
 
+import errno
 from collections.abc import Iterable
 
 from millstream.store.base import FilePart
@@ -22,6 +23,10 @@ class StreamFiles:
             data = self._file(name).read(size, position)
         except FileNotFoundError:
             raise DamagedError(f"{name}: is missing.") from None
+        except OSError as error:
+            if error.errno != errno.EIO:
+                raise
+            raise DamagedError(f"{name}: cannot be read at byte {position}: {error.strerror}.") from error
         if len(data) != size:
             raise DamagedError(f"{name}: ends at byte {position + len(data)}, before {position + size}.")
         return data

@@ -6,13 +6,14 @@ may also go from the file to a socket directly. Pages of the index are verified 
 
 from array import array
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 
 import msgspec
 
 from millstream.store.base import FilePart
 from millstream.store.log.files import layout
+from millstream.store.log.files.examining import complaint_of
 from millstream.store.log.files.extents import Extent
 from millstream.store.log.files.layout import (
     chunk_entries,
@@ -171,8 +172,8 @@ class OwnFiles(msgspec.Struct, eq=False, gc=False):
         grown._verified = self._verified[: (self.end - self._base) // layout.BLOCK_BYTES]
         return grown
 
-    def complaints(self, extent: Extent) -> Iterator[str]:
-        """Read everything that can be read, and name what is damaged."""
+    def examine(self, extent: Extent) -> Iterator[str | None]:
+        """Read everything that can be read, a block or page in each step; gives what is wrong with it."""
         for start, end in extent.kept(self.end):
             for chunk, inside, inside_end in spans(
                 max(start - self._base, 0), end - self._base, self._chunk_bytes
@@ -180,14 +181,7 @@ class OwnFiles(msgspec.Struct, eq=False, gc=False):
                 first = inside // layout.BLOCK_BYTES * layout.BLOCK_BYTES
                 for position in range(first, inside_end, layout.BLOCK_BYTES):
                     block_end = min(position + layout.BLOCK_BYTES, inside_end)
-                    yield from _complaint(partial(self._read, chunk, position, block_end))
+                    yield complaint_of(partial(self._read, chunk, position, block_end))
         last_page = -(-self.appends // layout.PAGE_ENTRIES)
         for page in range(extent.first_entry // layout.PAGE_ENTRIES, last_page):
-            yield from _complaint(partial(self._entries, page))
-
-
-def _complaint(read: Callable[[], bytes]) -> Iterator[str]:
-    try:
-        read()
-    except DamagedError as error:
-        yield str(error)
+            yield complaint_of(partial(self._entries, page))

@@ -29,6 +29,7 @@ from typing import Final
 import msgspec
 
 from millstream.store.log.crc import crc32c
+from millstream.store.log.files.examining import complaint_of
 from millstream.store.log.files.extents import Extent
 from millstream.store.log.files.open_files import StreamFiles
 from millstream.store.log.files.places import Slot
@@ -171,12 +172,9 @@ class PackedBytes(msgspec.Struct, eq=False, gc=False):
     def locate(self, start: int, end: int) -> None:
         """Nothing of it can be sent from a file: it is small."""
 
-    def complaints(self, _: Extent) -> Iterator[str]:
-        """Read everything, and name what is damaged."""
-        try:
-            self._read()
-        except DamagedError as error:
-            yield str(error)
+    def examine(self, _: Extent) -> Iterator[str | None]:
+        """Read everything, in one step; gives what is wrong with it."""
+        yield complaint_of(self._read)
 
     @property
     def loaded_bytes(self) -> int:

@@ -17,11 +17,14 @@ parts, and finds all others in the log. A file that a crash left over is found w
 
 import struct
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from itertools import groupby
 from typing import cast
 
+from millstream.protocol.streams import Stream
 from millstream.store.log.crc import crc32c, extend
 from millstream.store.log.disk import Disk
+from millstream.store.log.files.examining import complaint_of
 from millstream.store.log.files.failures import Failures
 from millstream.store.log.files.open_files import StreamFiles
 from millstream.store.log.wal.segments import DamagedError
@@ -79,6 +82,14 @@ class StoredPart:
                 if _sum_of(self._part, block, content) != sums[index * _SUM.size : (index + 1) * _SUM.size]:
                     raise DamagedError(f"{name}: the block at byte {block * _BLOCK_BYTES} is damaged.")
         return data[first - begin : last - begin]
+
+
+def examine_parts(files: StreamFiles, stream: Stream) -> Iterator[str | None]:
+    """Read the files of a stream's parts, a block in each step; gives what is wrong with it."""
+    for part in stream.staged.parts.values() if stream.staged is not None else ():
+        stored = StoredPart(files, (stream.id, part.number), part.size)
+        for start in range(0, part.size, _BLOCK_BYTES):
+            yield complaint_of(partial(stored.read, files, start, min(start + _BLOCK_BYTES, part.size)))
 
 
 def part_name(part: PartId) -> str:

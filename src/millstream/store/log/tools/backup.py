@@ -8,7 +8,8 @@ catalog ends, and its files hold what its catalog says they do:
         3  copy the catalog, with SQLite's own backup of a database that is in use
         4  copy the log from there on, up to its last whole frame
         5  link the files that were added since, unlink those that were removed
-        6  release the guard; copy the links, then remove them
+        6  release the guard; verify everything that is linked, as a restore would
+        7  copy the links, then remove them
 
 What was acknowledged before the backup began is in the log by step 4, so it is in the copy. Linked files
 may grow until they are copied; what they gain is beyond what the copy's catalog knows, and ignored.
@@ -40,7 +41,7 @@ from millstream.store.log.opening import CATALOG, LOCK, CannotOpenError, explain
 from millstream.store.log.reserve import NAME as RESERVE
 from millstream.store.log.saving.guard import LINKS, NAME, Guard, remove_unused_links
 from millstream.store.log.tools.archives import Archive, extracted
-from millstream.store.log.tools.check import Report, verify
+from millstream.store.log.tools.check import Report, examine, verify
 from millstream.store.log.wal import segments
 from millstream.store.log.wal.segments import DamagedError, Segment
 
@@ -68,7 +69,7 @@ class Copied(msgspec.Struct, frozen=True):
 
 
 def back_up(folder: Path, archive: Archive) -> Copied:
-    """Copy a data folder into an archive; a server may use the folder."""
+    """Copy a data folder into an archive, unless it is damaged; a server may use the folder."""
     if not (folder / LOCK).exists():
         raise CannotOpenError(f"{folder} is not a data folder.")
     with contextlib.ExitStack() as undo:
@@ -81,10 +82,18 @@ def back_up(folder: Path, archive: Archive) -> Copied:
             last_lsn = _copy_log(folder, links, _copy_catalog(folder, links))
             _link_all(folder, links)
             guard.release()
+            _verify(links)
         names = list(_files_below(links))
         size = sum(archive.add(name, links / name) for name in names)
         archive.add_empty(LOCK)
     return Copied(len(names), size, last_lsn)
+
+
+def _verify(links: Path) -> None:
+    """Refuse to make a backup that could not be restored."""
+    report = examine(links)
+    if not report.is_sound:
+        raise DamagedError(f"{report.complaints[0]} Restore an earlier backup, or delete what is damaged.")
 
 
 def restore(archive: Path, folder: Path) -> Report:

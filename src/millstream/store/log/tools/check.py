@@ -11,25 +11,22 @@ in `wal/cut-...`; but the changes in it are lost to the streams, so its caller a
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
+from itertools import chain
 from os import close
 from pathlib import Path
 
 import msgspec
 
-from millstream.protocol.staging import Part
 from millstream.protocol.streams import Stream
 from millstream.store.log.catalog import APPLIED_LSN, Catalog
 from millstream.store.log.disk import RealDisk
 from millstream.store.log.files.content import StreamContent
 from millstream.store.log.files.open_files import StreamFiles
-from millstream.store.log.files.staged import StoredPart
+from millstream.store.log.files.staged import examine_parts
 from millstream.store.log.opening import CATALOG, CannotOpenError, explained, lock
 from millstream.store.log.recovery import recover
-from millstream.store.log.rows import Row
 from millstream.store.log.stream_cache import StreamCache
 from millstream.store.log.wal.segments import FOLDER, DamagedError, Log, find_segments, read_segment
-
-_STEP_BYTES = 2**20
 
 
 class Cut(msgspec.Struct, frozen=True):
@@ -71,39 +68,52 @@ class Report(msgspec.Struct):
 
 def verify(folder: Path) -> Report:
     """Look at everything in a folder that no server uses."""
-    report = Report(folder)
     with ExitStack() as undo, explained(folder):
         if not (folder / "LOCK").exists():
             raise CannotOpenError(f"{folder} is not a data folder.")
         undo.callback(close, lock(folder))
+        return examine(folder)
+
+
+def examine(folder: Path) -> Report:
+    """Look at everything in a folder that nobody else changes."""
+    report = Report(folder)
+    with ExitStack() as undo:
         disk = RealDisk(folder)
         undo.callback(disk.close)
         path = folder / CATALOG
         catalog = Catalog(path, read_only=True) if path.exists() else Catalog(":memory:")
         undo.callback(catalog.close)
-        report.complaints += catalog.complaints()
-        report.applied_lsn = catalog.fact(APPLIED_LSN)
-        log, files = Log(disk, 0), StreamFiles(disk)
-        undo.callback(files.close)
         try:
-            cache = recover(catalog, log, files)
+            with catalog.naming_damage():
+                _examine(report, disk, catalog)
         except DamagedError as damage:
             report.complaints.append(str(damage))
             report.cut = _cut(disk, damage, report.applied_lsn)
-            return report
+    return report
+
+
+def _examine(report: Report, disk: RealDisk, catalog: Catalog) -> None:
+    report.complaints += catalog.complaints()
+    report.applied_lsn = catalog.fact(APPLIED_LSN)
+    log, files = Log(disk, 0), StreamFiles(disk)
+    try:
+        cache = recover(catalog, log, files)
         report.segments, report.last_lsn = len(log.segments), log.next_lsn - 1
-        report.cut = _torn_tail(folder, log)
+        report.cut = _torn_tail(report.folder, log)
         rows = {row.stream_id: row for row in catalog.rows() if row.stream_id not in cache.removed}
         streams = {id: row.stream() for id, row in rows.items()} | _streams(cache)
         report.streams = len(streams)
         for row in rows.values():
             # Files of what the log says is gone may be removed before the catalog knows.
+            saved = row.stream()
             content = StreamContent.of(files, streams[row.stream_id], row.flushed, row.appends, row.where())
-            report.complaints += [f"{complaint} ({row.name})" for complaint in content.complaints()]
-            report.complaints += _check_parts(files, row)
-            report.parts += len(_parts(row))
+            steps = chain(content.examine(), examine_parts(files, saved))
+            report.complaints += [f"{found} ({row.name})" for found in steps if found is not None]
+            report.parts += len(saved.staged.parts) if saved.staged is not None else 0
         report.complaints += _check_forks(streams)
-    return report
+    finally:
+        files.close()
 
 
 def repair(report: Report) -> Path | None:
@@ -169,22 +179,6 @@ def _torn_tail(folder: Path, log: Log) -> Cut | None:
 
 def _streams(cache: StreamCache) -> dict[int, Stream]:
     return {id: entry.stream for id, entry in cache.by_id.items()}
-
-
-def _check_parts(files: StreamFiles, row: Row) -> Iterator[str]:
-    """Read the files of a stream's parts, and name what is damaged."""
-    for part in _parts(row):
-        stored = StoredPart(files, (row.stream_id, part.number), part.size)
-        try:
-            for start in range(0, part.size, _STEP_BYTES):
-                stored.read(files, start, min(start + _STEP_BYTES, part.size))
-        except DamagedError as error:
-            yield f"{error} (a part of {row.name})"
-
-
-def _parts(row: Row) -> list[Part]:
-    staged = row.stream().staged
-    return list(staged.parts.values()) if staged is not None else []
 
 
 def _check_forks(streams: dict[int, Stream]) -> Iterator[str]:

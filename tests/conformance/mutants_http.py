@@ -179,7 +179,7 @@ def listings_have_one_page(ask: Ask, send: Send) -> Reply:
     return reply
 
 
-@mutant("X5", needs=("delete",))
+@mutant("X11", needs=("delete",))
 def deletions_mistake_their_prefixes(ask: Ask, send: Send) -> Reply:
     """Another prefix is deleted than the one that was given."""
     if ask.method == "DELETE" and "/__ds/streams" in ask.path and "prefix=" in ask.query:
@@ -187,14 +187,14 @@ def deletions_mistake_their_prefixes(ask: Ask, send: Send) -> Reply:
     return send(ask)
 
 
-@mutant("X5", needs=("delete",))
+@mutant("X11", needs=("delete",))
 def deletions_forget_their_globs(ask: Ask, send: Send) -> Reply:
     """All of the prefix is deleted."""
     deletes = ask.method == "DELETE" and "/__ds/streams" in ask.path
     return send(ask.with_param("glob", None) if deletes and "prefix=%2F" in ask.query else ask)
 
 
-@mutant("X5", needs=("delete",))
+@mutant("X11", needs=("delete",))
 def deletions_have_one_page(ask: Ask, send: Send) -> Reply:
     """The cursor is missing, so the rest stays."""
     reply = send(ask)
@@ -203,7 +203,7 @@ def deletions_have_one_page(ask: Ask, send: Send) -> Reply:
     return reply
 
 
-@mutant("X5", needs=("delete",))
+@mutant("X11", needs=("delete",))
 def deletions_without_a_prefix_are_accepted(ask: Ask, send: Send) -> Reply:
     """Nothing was said, and it succeeds."""
     reply = send(ask)

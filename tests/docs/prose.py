@@ -62,6 +62,7 @@ PROSE = [
     ),
     Prose("docs/design/log.md", "text", "event loop ", "a drawing"),
     Prose("docs/design/disk.md", "text", "", "drawings; test_drawings.py finds them in the sources"),
+    Prose("docs/design/packs.md", "text", "", "drawings, as those of disk.md"),
     Prose("docs/design/tails.md", "text", "append accepted ", "a drawing"),
     Prose("docs/design/json.md", "text", "POST ", "a drawing; tests/unit/protocol does it"),
     Prose("docs/design/events.md", "text", "append durable ", "a drawing"),

@@ -8,7 +8,7 @@ import pytest
 
 from docs.blocks import ROOT, Block, blocks_of
 
-PAGE = ROOT / "docs" / "design" / "disk.md"
+PAGES = [ROOT / "docs" / "design" / name for name in ("disk.md", "packs.md")]
 SOURCES = ROOT / "src" / "millstream" / "store" / "log"
 
 
@@ -21,6 +21,8 @@ def drawings_of_the_sources() -> set[str]:
     return found
 
 
-@pytest.mark.parametrize("block", blocks_of(PAGE), ids=lambda block: block.place)
+@pytest.mark.parametrize(
+    "block", [block for page in PAGES for block in blocks_of(page)], ids=lambda block: block.place
+)
 def test_a_drawing_is_one_of_the_sources(block: Block) -> None:
     assert block.text in drawings_of_the_sources(), f"{block.place}: no docstring in store/log draws this"

@@ -1,4 +1,4 @@
-"""Deletions of many streams: rule X5."""
+"""Deletions of many streams: rule X11."""
 
 from collections.abc import Callable
 from itertools import pairwise
@@ -45,7 +45,7 @@ def filled(engine: Engine, request: pytest.FixtureRequest) -> Engine:
 def test_what_matches_is_deleted_and_nothing_else(
     filled: Engine, prefix: str, glob: str, kept: list[str]
 ) -> None:
-    """X5: for good, and a repetition deletes nothing more."""
+    """X11: for good, and a repetition deletes nothing more."""
     assert filled.delete_some(prefix, glob=glob) == DeletedPage(len(NAMES) - len(kept), None)
     assert filled.names() == kept
     assert filled.store.count_streams() == len(kept)
@@ -61,7 +61,7 @@ def test_what_matches_is_deleted_and_nothing_else(
 
 @pytest.mark.parametrize("limit", [1, 3, 8, 9])
 def test_pages_delete_everything_once(filled: Engine, limit: int) -> None:
-    """X5: none deletes more than it may, and each says where to continue."""
+    """X11: none deletes more than it may, and each says where to continue."""
     deleted: list[int] = []
     after: str | None = ""
     while after is not None:
@@ -75,7 +75,7 @@ def test_pages_delete_everything_once(filled: Engine, limit: int) -> None:
 
 
 def test_what_may_not_be_deleted_stays(filled: Engine) -> None:
-    """X5."""
+    """X11."""
     assert filled.delete_some(may_delete=lambda name: name.startswith("/a/")) == DeletedPage(3, None)
     assert filled.names() == [name for name in NAMES if not name.startswith("/a/")]
 
@@ -89,7 +89,7 @@ def test_readers_of_all_of_them_are_woken(filled: Engine) -> None:
 
 @pytest.mark.parametrize("again", ["in memory", "in files"])
 def test_a_source_is_kept_for_forks_that_are_not_deleted(engine: Engine, again: str) -> None:
-    """F2, X5."""
+    """F2, X11."""
     engine.create("/a/source", b"abc")
     created(engine.fork("/b/fork", "/a/source"))
     AGAIN[again](engine)
@@ -107,7 +107,7 @@ def test_a_source_is_kept_for_forks_that_are_not_deleted(engine: Engine, again: 
 @pytest.mark.parametrize("order", [["/1", "/2", "/3"], ["/3", "/2", "/1"], ["/2", "/3", "/1"]])
 @pytest.mark.parametrize("again", AGAIN)
 def test_sources_and_forks_are_deleted_together(engine: Engine, order: list[str], again: str) -> None:
-    """F2, X5: whichever of them comes first."""
+    """F2, X11: whichever of them comes first."""
     engine.create(order[0], b"abc")
     for source, fork in pairwise(order):
         created(engine.fork(fork, source))
@@ -121,7 +121,7 @@ def test_sources_and_forks_are_deleted_together(engine: Engine, order: list[str]
 
 
 def test_an_expired_stream_is_not_counted(engine: Engine) -> None:
-    """X5."""
+    """X11."""
     engine.create("/a", lifetime=Lifetime(ttl_s=1))
     engine.create("/b")
     engine.now_ms += 1_000
@@ -129,7 +129,7 @@ def test_an_expired_stream_is_not_counted(engine: Engine) -> None:
 
 
 def test_parts_go_with_their_streams(engine: Engine) -> None:
-    """X3, X5."""
+    """X3, X11."""
     engine.create("/a")
     engine.stage("/a", "1", b"part")
     engine.checkpoint()
@@ -150,7 +150,7 @@ def test_quotas_count_what_is_left(engine: Engine) -> None:
 
 
 def test_more_than_one_turn_deletes(engine: Engine) -> None:
-    """X5: a page takes as many turns of the event loop as it needs, and ends at its limit."""
+    """X11: a page takes as many turns of the event loop as it needs, and ends at its limit."""
     for number in range(700):
         engine.create(f"/{number:03}")
     page = engine.delete_some(may_delete=lambda name: len([name] * 20_000) > 0, limit=600)

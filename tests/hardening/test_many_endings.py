@@ -1,4 +1,4 @@
-"""Very many streams end at once: others are answered meanwhile (rules F4, X5)."""
+"""Very many streams end at once: others are answered meanwhile (rules F4, X11)."""
 
 import json
 from datetime import UTC, datetime, timedelta
@@ -41,7 +41,7 @@ def test_streams_that_expire_at_the_same_second_hold_nobody_up() -> None:
 
 
 def test_a_deletion_of_a_prefix_holds_nobody_up() -> None:
-    """X5."""
+    """X11."""
     with durable_millstream() as server:
         create(server)
         with Bystander(server) as bystander, Wire(server.url) as wire:

@@ -1,4 +1,4 @@
-"""Deleting many streams with both shells (rule X5)."""
+"""Deleting many streams with both shells (rule X11)."""
 
 from typing import Any
 from urllib.parse import urlsplit

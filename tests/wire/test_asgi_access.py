@@ -215,7 +215,7 @@ def test_the_servers_own_paths_are_asked_for(authorized: Callable[..., httpx.Res
 def test_many_streams_are_deleted_as_far_as_the_application_allows_to_write(
     authorized: Callable[..., httpx.Response],
 ) -> None:
-    """X5."""
+    """X11."""
     authorized("PUT", "/shared/many/1", "shared")
     query = "/__ds/streams?prefix=/shared/many/"
     for user in ("ann", "reader", "unknown"):

@@ -1,4 +1,4 @@
-"""Deleting many streams through the wire: rules X5, L6."""
+"""Deleting many streams through the wire: rules X11, L6."""
 
 import json
 import signal
@@ -43,7 +43,7 @@ def delete(server: Server, query: str, **headers: str) -> httpx.Response:
 
 
 def test_a_deletion_says_how_many_and_where_to_continue(server: Server) -> None:
-    """X5."""
+    """X11."""
     create(server, *(f"/a/{number}" for number in range(5)), "/b")
     first = delete(server, "prefix=/a/&limit=3")
     assert (first.status_code, first.headers["cache-control"]) == (200, "no-store")
@@ -59,7 +59,7 @@ def test_a_deletion_says_how_many_and_where_to_continue(server: Server) -> None:
     [("", "MISSING_PREFIX"), ("prefix=", "MISSING_PREFIX"), ("prefix=a", "INVALID_PREFIX")],
 )
 def test_what_to_delete_must_be_said(server: Server, query: str, code: str) -> None:
-    """X5."""
+    """X11."""
     create(server, "/kept")
     refused = delete(server, query)
     assert (refused.status_code, refused.json()["code"]) == (400, code)
@@ -68,7 +68,7 @@ def test_what_to_delete_must_be_said(server: Server, query: str, code: str) -> N
 
 
 def test_waiting_readers_learn_of_it() -> None:
-    """L6, X5."""
+    """L6, X11."""
     with durable_millstream() as server, Wire(server.url) as reader:
         create(server, "/a/1")
         reader.send(request("GET", "/a/1?offset=now&live=sse", None))
@@ -78,7 +78,7 @@ def test_waiting_readers_learn_of_it() -> None:
 
 
 def test_what_the_token_may_not_write_stays_and_its_name_is_not_told() -> None:
-    """X5."""
+    """X11."""
     with millstream("--auth-secret", SECRET) as server:
         admin = bearer("admin")
         for name in ("/a/1", "/b/1", "/b/2", "/c/1"):
@@ -110,7 +110,7 @@ def test_other_methods_are_told_which_there_are(server: Server) -> None:
 
 
 def test_what_a_killed_server_said_is_deleted(tmp_path: Path) -> None:
-    """X5: the answer comes once all of it is durable."""
+    """X11: the answer comes once all of it is durable."""
     command = [sys.executable, "-m", "millstream", "serve", "--data", str(tmp_path), "--port", "0"]
     with started(command, announced) as server:
         with Wire(server.url) as wire:

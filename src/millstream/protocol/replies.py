@@ -167,7 +167,7 @@ def listing(found: Iterable[streams.Stream], cursor: str | None, may_read: Calla
 
 
 def many_deleted(count: int, cursor: str | None) -> Reply:
-    """Answer how many streams are deleted, and where to continue if there may be more (rule X5)."""
+    """Answer how many streams are deleted, and where to continue if there may be more (rule X11)."""
     page = {"deleted": count, "cursor": cursor}
     return Reply(200, [(headers.CONTENT_TYPE, b"application/json"), _NO_STORE], msgspec.json.encode(page))
 

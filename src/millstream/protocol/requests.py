@@ -3,7 +3,7 @@
 Parsing knows no stream. It understands a request or raises `MalformedError`; whether the request is
 accepted is decided in `streams`, `forks`, `parts` and `reads`.
 
-PROTOCOL.md 5; rules A3, A4, C2, C4, F1, G7, L1, X1, X2, X5.
+PROTOCOL.md 5; rules A3, A4, C2, C4, F1, G7, L1, X1, X2, X11.
 """
 
 import enum
@@ -90,7 +90,7 @@ class ListingRequest(msgspec.Struct, frozen=True, gc=False):
 
 
 class DeletionRequest(msgspec.Struct, frozen=True, gc=False):
-    """A deletion of many streams: which names, after which one, and how many at most (rule X5)."""
+    """A deletion of many streams: which names, after which one, and how many at most (rule X11)."""
 
     prefix: str
     glob: str

@@ -8,7 +8,7 @@ decision, makes it durable and returns it. Each method is one row:
         read     GET      5.6      a chunk; a live read calls it again when woken
         head     HEAD     5.5      the stream as it is
         delete   DELETE   5.4      gone, or kept for its forks
-        delete_some       X5       those of a prefix or a glob, page by page
+        delete_some       X11       those of a prefix or a glob, page by page
         stage    POST     X3       a part, stored but invisible; `commit` appends parts, `drop_part` drops one
         listing  GET      X2       names in order, page by page
         expire   -        5.1, X4  end streams whose time is over, trim those that hold too much

@@ -240,7 +240,7 @@ def test_a_malformed_listing_is_refused(query: bytes) -> None:
     ],
 )
 def test_a_deletion_says_what_it_deletes(query: bytes, request_: DeletionRequest) -> None:
-    """X5."""
+    """X11."""
     assert parse_deletion(Query(query)) == request_
 
 
@@ -260,7 +260,7 @@ def test_a_deletion_says_what_it_deletes(query: bytes, request_: DeletionRequest
     ],
 )
 def test_a_deletion_that_does_not_say_so_is_refused(query: bytes, code: str) -> None:
-    """X5."""
+    """X11."""
     with pytest.raises(MalformedError) as refused:
         parse_deletion(Query(query))
     assert refused.value.code == code

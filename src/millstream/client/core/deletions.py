@@ -2,7 +2,7 @@
 
 A page that was deleted twice, because its answer was lost, is harmless; the second answer counts less.
 
-docs/protocol.md, "Extensions"; rule X5.
+docs/protocol.md, "Extensions"; rule X11.
 """
 
 from collections.abc import Callable

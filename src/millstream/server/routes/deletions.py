@@ -3,7 +3,7 @@
 Streams that the caller may not write are left alone, as the listing leaves out what may not be read. The
 cursor is the last name that was looked at. It is sealed (`listing.CursorSeal`) unless the caller may read it.
 
-Rule X5.
+Rule X11.
 """
 
 from collections.abc import Callable

@@ -3,11 +3,14 @@
         data/
           LOCK                             a second server on the same folder is refused
           wal/00000000000000000001.wal     the log; its segments are named by their first number
-          streams/3f/<stream id>.bin       a stream's content, exactly the bytes that go on the wire
-          streams/3f/<stream id>.idx       where its appends end
-                                           (many of both for a stream whose beginning is trimmed)
+          packs/00000001.pack              the content of many small streams, with checksums
+          streams/3f/<stream id>.bin       that of a larger one, exactly the bytes that go on the wire
+          streams/3f/<stream id>.sum       checksums of its blocks
+          streams/3f/<stream id>.index     where its appends end, and when they arrived
+                                           (many of these for a stream whose beginning is trimmed)
           parts/<stream id>-<number>.part  a part that was staged before the last checkpoint
           catalog.db                       the state of every stream, as of the last checkpoint
+          catalog.sum                      checksums of its pages
           CHECKPOINT                       locked by a checkpoint or by a backup, never by both
           reserve                          room on the disk that is kept for deletions
 
@@ -34,9 +37,11 @@ Where to look, from the top:
         checkpoint     from the state to files and catalog: when, and step by step
         stream_cache   which streams are in memory, how they get there and how they leave
         eviction       when they have to leave: what they take is in `memory_use`
-        files/         content and its files (`layout`), parts and theirs (`staged`)
+        scrub          reads what is saved again and again, and finds damage before a reader does
+        files/         content, in packs (`packs`) or files of its own (`layout`, `own_files`), its checksums
+                       (`sums`); parts and theirs (`staged`)
         wal/           the log on disk (`segments`), its bytes (`format`), group commit (`commit`)
-        catalog        the state of every stream, in SQLite
+        catalog        the state of every stream, in SQLite; `catalog_pages` has its checksums
         runtime        what runs beside the event loop; a simulation replaces it
         guard          keeps checkpoints and backups apart
         reserve        room for what frees a full disk

@@ -1,4 +1,4 @@
-"""Deleting streams by prefix and glob, in pages (extension; X5)."""
+"""Deleting streams by prefix and glob, in pages (extension; X11)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def delete_all(server: Server, **params: Any) -> list[int]:
     raise AssertionError("the deletion never ends")
 
 
-@rule("X5")
+@rule("X11")
 @needs("delete")
 def test_what_begins_with_the_prefix_is_deleted(server: Server) -> None:
     """Every stream below the prefix is gone, and no other."""
@@ -43,7 +43,7 @@ def test_what_begins_with_the_prefix_is_deleted(server: Server) -> None:
     assert kept.head().status == 200
 
 
-@rule("X5")
+@rule("X11")
 @needs("delete")
 def test_pages_delete_everything_once(server: Server) -> None:
     """No page deletes more than its limit, and together they delete everything; a repetition nothing."""
@@ -56,7 +56,7 @@ def test_pages_delete_everything_once(server: Server) -> None:
     assert sum(delete_all(server, prefix=f"{base}/")) == 0
 
 
-@rule("X5")
+@rule("X11")
 @needs("delete")
 def test_a_glob_chooses(server: Server) -> None:
     """With a glob, what it does not match stays."""
@@ -66,7 +66,7 @@ def test_a_glob_chooses(server: Server) -> None:
     assert (gone.head().status, kept.head().status) == (404, 200)
 
 
-@rule("X5")
+@rule("X11")
 @needs("delete")
 @each("query", ["", "prefix=", "prefix=&glob=**", "limit=10"])
 def test_a_deletion_that_names_nothing_is_400(server: Server, query: str) -> None:
@@ -76,7 +76,7 @@ def test_a_deletion_that_names_nothing_is_400(server: Server, query: str) -> Non
     assert stream.head().status == 200
 
 
-@rule("X5")
+@rule("X11")
 @needs("delete", "forks")
 def test_a_source_is_kept_for_its_forks(server: Server) -> None:
     """As after a single deletion: 410, and readable through the fork, until that is deleted."""

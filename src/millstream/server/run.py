@@ -13,6 +13,7 @@ import uvloop
 
 from millstream.protocol.producers import Limits
 from millstream.protocol.retention import Retention
+from millstream.server import interpreter
 from millstream.server.access.auth import Auth, check_exposure, open_auth
 from millstream.server.allocator import keep_freed_memory
 from millstream.server.http.connection import Connection
@@ -132,6 +133,7 @@ def serve(settings: Settings, announce: Callable[[str], None], load: Callable[[]
     """
     logs.configure(settings)
     keep_freed_memory()
+    interpreter.set_up()
     uvloop.run(_serve(settings, announce, load))
 
 

@@ -60,7 +60,7 @@ class Settings:
     disk_reserve_bytes: int = _setting(
         4 * 2**20,
         "Minimum space of the data folder's disk that is kept for deletions, expiry and retention, so that a "
-        "full disk can be freed; the server keeps as much as a checkpoint needs, 9 to 65 MiB; 0 keeps none.",
+        "full disk can be freed; the server keeps as much as a checkpoint needs, 9 to 257 MiB; 0 keeps none.",
         minimum=0,
         maximum=2**40,
     )
@@ -153,7 +153,7 @@ class Settings:
         16_384, "Maximum number of changes waiting to be synced; more get 503.", minimum=0
     )
     max_unsaved_bytes: int = _setting(
-        96 * 2**20,
+        384 * 2**20,
         "Maximum bytes of changes that wait in memory for a checkpoint; more get 503.",
         minimum=2**20,
     )

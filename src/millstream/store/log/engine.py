@@ -48,10 +48,13 @@ from millstream.store.log.wal.commit import Durable, Full, Outcome, outcome_of
 from millstream.store.log.wal.segments import DamagedError, Log
 from millstream.store.measures import Measures, Sizes
 
-CHECKPOINT_BYTES = 32 * 2**20
+CHECKPOINT_BYTES = 128 * 2**20
+"""A checkpoint begins when so much of the log waits for it, however many streams have changed."""
 MAX_UNSAVED_BYTES = 3 * CHECKPOINT_BYTES
 MEMORY_BYTES = 256 * 2**20
 
+_FEW_STREAMS_BYTES = 32 * 2**20  # when few have changed, it begins earlier
+_STREAM_BYTES = 2**10  # its cost is that of its streams, so it waits until each has so much, on average
 _RETRY_FULL_MS = 1_000
 _CONVERTED_STEP = 200  # streams of format 3 for one checkpoint
 _DUE_STEP = 100  # streams that are looked up at once
@@ -88,13 +91,13 @@ class LogEngine:
         self.streams = StreamCache(catalog, self.files, 0)
         self.journal = LogJournal(self.streams)
         # Well before changes are refused; and what waits, at most twice as much, leaves room for streams.
-        most_bytes = max(1, min(checkpoint_bytes, max_unsaved_bytes // 3, memory_bytes // 4))
+        self._checkpoint_bytes = max(1, min(checkpoint_bytes, max_unsaved_bytes // 3, memory_bytes // 4))
         self.checkpoints = Checkpoints(
             catalog,
             self.files,
             runtime,
             log.measures,
-            lambda: min(most_bytes, reserve.checkpoint_bytes),
+            lambda streams: min(self._wanted_bytes(streams), reserve.checkpoint_bytes),
             memory_bytes,
         )
         self._eviction = Eviction(runtime, self.checkpoints, memory_bytes)
@@ -116,10 +119,9 @@ class LogEngine:
     async def open(self) -> None:
         """Recover, and begin to commit."""
         try:
-            with self.runtime.opening():
+            with self.runtime.opening(), self.catalog.naming_damage():
                 began_s = time.monotonic()
-                with self.catalog.naming_damage():
-                    recovered = recover(self.catalog, self.log, self.files)
+                recovered = recover(self.catalog, self.log, self.files)
                 self.log.open_end()
                 if not self.catalog.damage:
                     remove_unknown(self.disk, self.catalog)
@@ -149,6 +151,7 @@ class LogEngine:
                 last = self._complete(Taking(self.streams, self.journal.lsn))
                 unsaved = last.write(self.disk, self.catalog).unsaved
                 last.clean(self.disk, [part for part in last.released_parts if part[0] not in unsaved])
+                self.log.free(last.lsn)  # a folder that nobody uses takes no more than it holds
         except Exception as error:  # nothing is lost: the log has it
             _log.error("the last checkpoint failed, the next start will take longer: %s", error)
         finally:
@@ -194,6 +197,10 @@ class LogEngine:
     def unsaved_bytes(self) -> int:
         """How many bytes wait in memory for a checkpoint."""
         return self.checkpoints.unsaved_bytes(self.streams) + self._held_bytes
+
+    def _wanted_bytes(self, streams: int) -> int:
+        """Give how much should wait for a checkpoint when so many streams have changed."""
+        return min(self._checkpoint_bytes, max(_FEW_STREAMS_BYTES, _STREAM_BYTES * streams))
 
     def log_bytes(self) -> int:
         """Give the size of the log that a start would read."""
@@ -396,7 +403,8 @@ class LogEngine:
     def _grow_reserve(self) -> None:
         """Let the reserve grow with what waits for a checkpoint, in the background."""
         unsaved_bytes = self.checkpoints.unsaved_bytes(self.streams)
-        if isinstance(self.journal.refusal, NoSpace) or not self.reserve.must_grow(unsaved_bytes):
+        most_bytes = self._wanted_bytes(len(self.streams.dirty)) // 2  # it makes room for twice as much
+        if not self.reserve.must_grow(min(unsaved_bytes, most_bytes)) or self.failure is not None:
             return
 
         def done(error: BaseException | None) -> None:

@@ -82,17 +82,24 @@ def folder_store(
             in_background=_in_executor,
             guard=checkpoint_guard,
             opening=partial(explained, folder),
-            release=undo.pop_all().close,
             log_bytes=partial(sizes.log_bytes, folder),
             measure_sizes=partial(sizes.measure, folder),
         )
-    share = max(_LEAST_SHARE_BYTES, disk.total_bytes() // _SHARE)
-    checkpoint_bytes = min(CHECKPOINT_BYTES, max_unsaved_bytes // 3, share)
-    log = Log(disk, min(segment_bytes, share), fills=durable)
-    reserve = Reserve(disk, sizes_for(reserve_bytes, checkpoint_bytes))
-    memory_bytes = memory_bytes or machine_memory.default_bytes()
-    limits = checkpoint_bytes, max_unsaved_bytes, memory_bytes
-    return Table(LogEngine(disk, catalog, log, runtime, reserve, *limits))
+        share = max(_LEAST_SHARE_BYTES, disk.total_bytes() // _SHARE)
+        checkpoint_bytes = min(CHECKPOINT_BYTES, max_unsaved_bytes // 3, share)
+        log = Log(disk, min(segment_bytes, share), fills=durable)
+        reserve = Reserve(disk, sizes_for(reserve_bytes, checkpoint_bytes))
+        memory_bytes = memory_bytes or machine_memory.default_bytes()
+        limits = checkpoint_bytes, max_unsaved_bytes, memory_bytes
+        engine = LogEngine(disk, catalog, log, runtime, reserve, *limits)
+        try:
+            with catalog.naming_damage():
+                table = Table(engine)
+        except DamagedError:
+            catalog.close()
+            raise
+        runtime.release = undo.pop_all().close
+    return table
 
 
 @contextlib.contextmanager

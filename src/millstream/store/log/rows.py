@@ -64,7 +64,10 @@ class Row(msgspec.Struct, frozen=True):
 
     def stream(self) -> Stream:
         """Read the stream's state."""
-        return _decode_stream(self.state)
+        try:
+            return _decode_stream(self.state)
+        except (msgspec.MsgspecError, TypeError) as error:  # a row without a checksum is known by this only
+            raise self._damaged() from error
 
     def where(self) -> Place:
         """Read where the stream's bytes are."""
@@ -75,7 +78,10 @@ class Row(msgspec.Struct, frozen=True):
         *values, sum = msgspec.structs.astuple(self)
         is_former = self.sum is None and self.place is None
         if not is_former and sum_of(tuple(values)) != sum:
-            raise DamagedError(f"catalog.db: the row of stream {self.stream_id} ({self.name}) is damaged.")
+            raise self._damaged()
+
+    def _damaged(self) -> DamagedError:
+        return DamagedError(f"catalog.db: the row of stream {self.stream_id} ({self.name}) is damaged.")
 
 
 class ProducerRow(msgspec.Struct, frozen=True, gc=False):

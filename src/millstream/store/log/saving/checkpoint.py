@@ -29,10 +29,11 @@ The way of a checkpoint:
                       +-- refused: what they show did not happen,     +-- failed: what they show is dirty
                           and nothing was written                         again, if a retry may succeed
 
-One is due after a time, and as soon as memory holds a certain amount that the files lack. When as much
-again arrives while it is being written, writers wait for it. So memory holds at most twice that amount,
-as long as checkpoints succeed and nothing else holds the guard. If not, the engine refuses changes from
-another amount on (`unsaved_bytes`), and one that failed is tried again after the usual time.
+One is due after a time, and as soon as memory holds a certain amount that the files lack. What it costs is
+mostly work for each stream, so the amount is larger when many have changed. When as much again arrives while
+it is being written, writers wait for it. So memory holds at most twice that amount, as long as checkpoints
+succeed and nothing else holds the guard. If not, the engine refuses changes from another amount on
+(`unsaved_bytes`), and one that failed is tried again after the usual time.
 
 There is one at a time, and it holds the guard from the snapshots to the end of writing. The engine
 decides when the log is durable, and what a failure means. What has to be done for each stream is done some
@@ -62,8 +63,8 @@ from millstream.store.log.saving.taking import Taking
 from millstream.store.log.stream_cache import StreamCache, content_of
 from millstream.store.measures import Measures
 
-_DUE_STREAMS = 50_000
-_DUE_AGE_MS = 5_000
+_DUE_AGE_MS = 30_000
+_FREEING_AGE_MS = 5_000  # when it frees room
 _RECLAIM_INTERVAL_MS = 1_000
 _AWAITED_AGE_MS = 1_000  # when a full disk needs the room that it frees
 _WARN_POSTPONED_S = 30.0
@@ -99,7 +100,7 @@ class Checkpoints:
         files: StreamFiles,
         runtime: Runtime,
         measures: Measures,
-        due_bytes: Callable[[], int],
+        due_bytes: Callable[[int], int],
         memory_bytes: int,
     ) -> None:
         self._catalog = catalog
@@ -108,7 +109,7 @@ class Checkpoints:
         self._measures = measures
         self._due_bytes = due_bytes
         # What is dirty cannot leave memory.
-        self._due_streams = max(1, min(_DUE_STREAMS, memory_bytes // 2 // ENTRY_BYTES))
+        self._due_streams = max(1, memory_bytes // 2 // ENTRY_BYTES)
         self._begun_ms = 0
         self.taking: Taking | None = None
         """Its snapshots; None when no checkpoint is under way."""
@@ -161,18 +162,21 @@ class Checkpoints:
             return True
         if not cache.has_changed:
             return False
-        due_age_ms = _AWAITED_AGE_MS if is_awaited else _DUE_AGE_MS
+        due_age_ms = _FREEING_AGE_MS if cache.frees_room else _DUE_AGE_MS
+        if is_awaited:
+            due_age_ms = _AWAITED_AGE_MS
         is_large = len(cache.dirty) - len(cache.held_back) >= self._due_streams and not self._has_failed
         return self.is_full(cache) or is_large or elapsed(self._begun_ms, now_ms, due_age_ms)
 
     def is_full(self, cache: StreamCache) -> bool:
         """Tell whether one should begin at once, for the amount that there is to write."""
-        return not self.under_way and not self._has_failed and cache.changed_bytes >= self._due_bytes()
+        is_large = cache.changed_bytes >= self._due_bytes(len(cache.dirty))
+        return is_large and not self.under_way and not self._has_failed
 
     def is_behind(self, cache: StreamCache) -> bool:
         """Tell whether enough for another one has arrived while one is written, or will be without a wait."""
         is_logged = self.taking is not None and self.taking.is_logged
-        return is_logged and cache.changed_bytes >= self._due_bytes()
+        return is_logged and cache.changed_bytes >= self._due_bytes(len(cache.dirty))
 
     def begin(self, cache: StreamCache, lsn: int, now_ms: int) -> Taking:
         """Begin to take snapshots of the state after a record; `write` or `abort` follows."""

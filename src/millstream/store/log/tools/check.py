@@ -21,10 +21,12 @@ from millstream.protocol.streams import Stream
 from millstream.store.log.catalog import APPLIED_LSN, Catalog
 from millstream.store.log.disk import RealDisk
 from millstream.store.log.files.content import StreamContent
+from millstream.store.log.files.examining import complaint_of
 from millstream.store.log.files.open_files import StreamFiles
 from millstream.store.log.files.staged import examine_parts
 from millstream.store.log.opening import CATALOG, CannotOpenError, explained, lock
 from millstream.store.log.recovery import recover
+from millstream.store.log.rows import Row
 from millstream.store.log.stream_cache import StreamCache
 from millstream.store.log.wal.segments import FOLDER, DamagedError, Log, find_segments, read_segment
 
@@ -101,7 +103,12 @@ def _examine(report: Report, disk: RealDisk, catalog: Catalog) -> None:
         cache = recover(catalog, log, files)
         report.segments, report.last_lsn = len(log.segments), log.next_lsn - 1
         report.cut = _torn_tail(report.folder, log)
-        rows = {row.stream_id: row for row in catalog.rows() if row.stream_id not in cache.removed}
+        rows: dict[int, Row] = {}
+        for row in catalog.rows():
+            if (found := complaint_of(row.verify) or complaint_of(row.stream)) is not None:
+                report.complaints.append(found)
+            elif row.stream_id not in cache.removed:
+                rows[row.stream_id] = row
         streams = {id: row.stream() for id, row in rows.items()} | _streams(cache)
         report.streams = len(streams)
         for row in rows.values():

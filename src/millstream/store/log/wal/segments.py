@@ -175,7 +175,7 @@ class Log:
         self._file.sync()
 
     def free(self, applied_lsn: int) -> None:
-        """Remove all that holds nothing after `applied_lsn`, even the end and the spare: the disk is full."""
+        """Remove all that holds nothing after `applied_lsn`, even the end and the spare."""
         if self._position > format.SEGMENT_HEADER_BYTES:
             try:
                 self._begin_segment(fills=False)

@@ -89,13 +89,13 @@ def test_checkpoints_that_fail_stop_changes_before_memory_fills(
         accepted, now_ms = 0, NOW_MS
         for _ in range(5):
             accepted += fill(data)
-            now_ms += 10_000
+            now_ms += 60_000
             tick(data, now_ms)
         assert accepted <= 2 * LIMIT, "a checkpoint that failed frees nothing"
         assert data.store.measures is not None
         assert data.store.measures.checkpoint_failures >= 5
         fails = False
-        tick(data, now_ms + 10_000)
+        tick(data, now_ms + 60_000)
         assert isinstance(data.append("/a", b"x"), Append)
         data.abandon()
     with opened(tmp_path) as data:

@@ -204,6 +204,8 @@ def test_a_log_that_does_not_reach_the_catalogs_position_is_refused(tmp_path: Pa
     with opened(tmp_path) as data:
         data.create("/a")
         data.append("/a", b"kept")
+        data.checkpoint()
+        data.abandon()
     segment = tmp_path / SEGMENT
     if keep:
         segment.write_bytes(segment.read_bytes()[: format.SEGMENT_HEADER_BYTES])
@@ -380,6 +382,7 @@ def test_what_the_catalog_knows_cannot_be_cut_off(tmp_path: Path) -> None:
         data.append("/a", b"kept")
         data.checkpoint()
         data.append("/a", b"more")
+        data.abandon()
     _flip(tmp_path / SEGMENT, format.SEGMENT_HEADER_BYTES + 30)
     report = verify(tmp_path)
     assert not report.is_sound

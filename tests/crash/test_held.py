@@ -55,7 +55,7 @@ def test_a_checkpoint_saves_all_others(tmp_path: Path, caplog: pytest.LogCapture
         for number in range(3):
             assert isinstance(data.append("/bad", b"%d" % number), Append)
             data.create(f"/{number}", body=b"z" * 5_000)
-            tick(data, NOW_MS + number * 10_000)
+            tick(data, NOW_MS + number * 60_000)
             assert list(data.engine.streams.dirty) == [data.engine.streams.find("/bad").stream.id]  # type: ignore[union-attr]
             data.until(lambda: log_bytes(tmp_path) < 8_000)  # the log is released as ever
         assert data.store.measures is not None

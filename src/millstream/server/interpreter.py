@@ -6,8 +6,8 @@ slowest appends beside a checkpoint took a third of the time (`docs/design/packs
 
 **Garbage.** Few of our objects can be part of a cycle. Streams, of which there may be a million, are none of
 them (`gc=False`). Those that can are mostly changes that wait for a checkpoint: they live for seconds, and
-looking at all of them again and again is in vain. So the collector runs rarely, and never looks at what was there
-before the server began.
+looking at all of them again and again is in vain. So the collector runs rarely, and never looks at what was
+there before the server began.
 
 An application that embeds streams decides for itself: nothing of this is done there.
 """

@@ -403,8 +403,9 @@ class LogEngine:
     def _grow_reserve(self) -> None:
         """Let the reserve grow with what waits for a checkpoint, in the background."""
         unsaved_bytes = self.checkpoints.unsaved_bytes(self.streams)
-        most_bytes = self._wanted_bytes(len(self.streams.dirty)) // 2  # it makes room for twice as much
-        if not self.reserve.must_grow(min(unsaved_bytes, most_bytes)) or self.failure is not None:
+        wanted_bytes = self._wanted_bytes(len(self.streams.dirty))
+        is_full = isinstance(self.journal.refusal, NoSpace)
+        if is_full or not self.reserve.must_grow(unsaved_bytes, wanted_bytes):
             return
 
         def done(error: BaseException | None) -> None:

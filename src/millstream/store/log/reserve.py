@@ -66,11 +66,15 @@ class Reserve:
         """How much may wait when a checkpoint begins."""
         return (max(self._first, self._held) - self._slack) // 2 if self._first else sys.maxsize
 
-    def must_grow(self, unsaved_bytes: int) -> bool:
-        """Tell whether to call `grow`; once for an amount, until `reconsider`."""
-        if self._wanted >= self._largest or self._size_for(unsaved_bytes) < self._wanted:
+    def must_grow(self, unsaved_bytes: int, wanted_bytes: int) -> bool:
+        """Tell whether to call `grow`, when checkpoints should begin with `wanted_bytes`.
+
+        It does so once for an amount, until `reconsider`.
+        """
+        largest = min(self._largest, max(self._size_for(wanted_bytes), unsaved_bytes + self._slack))
+        if self._wanted >= largest or self._size_for(unsaved_bytes) < self._wanted:
             return False
-        self._wanted = min(self._largest, self._size_for(2 * unsaved_bytes))
+        self._wanted = min(largest, self._size_for(2 * unsaved_bytes))
         return True
 
     def reconsider(self) -> None:

@@ -11,11 +11,13 @@ from typing import Final
 from millstream.protocol.errors import MalformedError
 
 CONTENT_TYPE: Final = b"content-type"
+IF_MATCH: Final = b"if-match"
 STREAM_NEXT_OFFSET: Final = b"stream-next-offset"
 STREAM_UP_TO_DATE: Final = b"stream-up-to-date"
 STREAM_CURSOR: Final = b"stream-cursor"
 STREAM_CLOSED: Final = b"stream-closed"
 STREAM_SEQ: Final = b"stream-seq"
+STREAM_EXPECTED_OFFSET: Final = b"stream-expected-offset"
 STREAM_TTL: Final = b"stream-ttl"
 STREAM_EXPIRES_AT: Final = b"stream-expires-at"
 STREAM_RETAIN_BYTES: Final = b"stream-retain-bytes"

@@ -14,6 +14,7 @@ RFC 9110, 13.1.1; rule X6.
 
 import re
 from collections.abc import Mapping
+from typing import Final
 
 import msgspec
 
@@ -21,6 +22,8 @@ from millstream.protocol import headers
 from millstream.protocol.caching import tail_tag
 from millstream.protocol.errors import MalformedError
 from millstream.protocol.offsets import parse_offset
+
+IF_MATCH: Final = b"if-match"
 
 _TAG = rb'(?:W/)?"[\x21\x23-\x7e\x80-\xff]*"'
 _ONE_TAG = re.compile(_TAG)
@@ -50,7 +53,7 @@ class TagConflict(msgspec.Struct, frozen=True, gc=False):
 
 def parse_condition(fields: Mapping[bytes, bytes]) -> Condition | None:
     """Read both headers. `If-Match: *` asks for a stream that exists, as every POST does anyway."""
-    expected, if_match = fields.get(headers.STREAM_EXPECTED_OFFSET), fields.get(headers.IF_MATCH)
+    expected, if_match = fields.get(headers.STREAM_EXPECTED_OFFSET), fields.get(IF_MATCH)
     offset = _parse_expected(expected) if expected is not None else None
     tags = _parse_tags(if_match) if if_match is not None else None
     return Condition(offset, tags) if offset is not None or tags is not None else None

@@ -11,7 +11,6 @@ from typing import Final
 from millstream.protocol.errors import MalformedError
 
 CONTENT_TYPE: Final = b"content-type"
-IF_MATCH: Final = b"if-match"
 STREAM_NEXT_OFFSET: Final = b"stream-next-offset"
 STREAM_UP_TO_DATE: Final = b"stream-up-to-date"
 STREAM_CURSOR: Final = b"stream-cursor"

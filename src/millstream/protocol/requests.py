@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from millstream.protocol import headers, json_frames
-from millstream.protocol.conditions import Condition, parse_condition
+from millstream.protocol.conditions import IF_MATCH, Condition, parse_condition
 from millstream.protocol.content import is_json
 from millstream.protocol.cursors import parse_cursor
 from millstream.protocol.errors import MalformedError
@@ -119,7 +119,7 @@ def parse_append(fields: Headers, body: bytes) -> AppendRequest:
     elif not closes:
         raise MalformedError("EMPTY_APPEND", "An append needs a body, or Stream-Closed: true to close.")
     condition = None
-    if headers.STREAM_EXPECTED_OFFSET in fields or headers.IF_MATCH in fields:
+    if headers.STREAM_EXPECTED_OFFSET in fields or IF_MATCH in fields:
         condition = parse_condition(fields)
     return AppendRequest(body, content_type, closes, stamp, fields.get(headers.STREAM_SEQ), condition)
 

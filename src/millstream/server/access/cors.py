@@ -16,7 +16,7 @@ _REQUEST_HEADERS: Final = b", ".join(
         b"content-encoding",
         b"authorization",
         b"if-none-match",
-        headers.IF_MATCH,
+        b"if-match",
         b"x-jid",
         b"x-signed",
         headers.STREAM_SEQ,

@@ -43,6 +43,8 @@ CONFLICTS: Final = Retry(initial_delay_s=0.005, max_delay_s=0.5, max_total_s=60.
 MAX_CLAIMS: Final = 16
 """How often a stream may refuse the epoch of one append."""
 
+_IN_DOUBT: Final = "The server's answer was lost, and the stream has changed since: this append may be in it"
+
 _AS_STORED: Final[Changes] = {"headers": {"Cache-Control": "no-cache"}}
 """A cache may answer with the tail of a minute ago, and then no append could ever succeed."""
 
@@ -149,9 +151,9 @@ class Update:
                 if refused.code != "TOO_MANY_PRODUCERS":
                     raise
                 stamp = None
-            except errors.StreamClosedError:
-                if not attempts.doubtful:
+            except (errors.StreamClosedError, errors.OffsetConflictError) as refused:
+                # A closed stream does not look at stamps, and an append without one cannot be told apart.
+                if not attempts.doubtful or (stamp and isinstance(refused, errors.OffsetConflictError)):
                     raise
-                message = "The stream was closed before the server's answer arrived; this append may be in it"
-                raise errors.TransportError(message, url=self._endpoint.url) from None
+                raise errors.TransportError(_IN_DOUBT, url=self._endpoint.url) from None
         raise errors.ParseError("The server refuses every epoch", url=self._endpoint.url)

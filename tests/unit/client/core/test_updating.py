@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from millstream import DurableStream, OffsetConflictError, Retry, StaleEpochError
+from millstream import DurableStream, OffsetConflictError, Retry, StaleEpochError, TransportError
 from millstream.client.core import updating
 from millstream.client.core.transport import Answer
 from unit.client.scripted import OFFSETS, Scripted, answer, chunk
@@ -74,6 +74,16 @@ def test_too_many_producers_leave_the_stamp_out() -> None:
     last = sent(transport, b"POST")[-1]
     assert b"producer-id" not in last
     assert last[b"stream-expected-offset"] == OFFSETS[0].encode()
+
+
+def test_a_conflict_without_a_stamp_after_a_doubt_may_be_with_itself() -> None:
+    """Also for users who retry appends that are in doubt: deciding again could store it twice."""
+    full = answer(403, b'{"code":"TOO_MANY_PRODUCERS"}', content_type="application/problem+json")
+    transport = Scripted(HEAD, chunk(b"", 0), full, answer(500), conflict(1))
+    log = DurableStream(URL, client=transport, retry=Retry(initial_delay_s=0, doubtful_appends=True))
+    with pytest.raises(TransportError, match="this append may be in it"):
+        log.update(lambda _: "x")
+    assert transport.finished
 
 
 def test_conflicts_are_limited() -> None:

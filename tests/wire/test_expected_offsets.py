@@ -11,7 +11,7 @@ import pytest
 from crash.processes import Client, port_of
 from running import Server, durable_millstream, millstream, uvicorn_server
 
-TEXT = {"Content-Type": "text/plain"}
+TEXT = {"content-type": "text/plain"}
 SERVERS: dict[str, Callable[[], AbstractContextManager[Server]]] = {
     "native": millstream,
     "native-durable": durable_millstream,

@@ -137,7 +137,8 @@ def event_stream(chunk: reads.Chunk) -> Reply:
 def head(stream: streams.Stream, if_none_match: bytes | None = None) -> Reply:
     """Describe a stream as it was configured, with the tag of its tail (rules G8, X6)."""
     tag = caching.tail_tag(stream.id, stream.tail, closed=stream.closed)
-    about = [*_description(stream), (b"etag", tag)]
+    about = _description(stream)
+    about.append((b"etag", tag))
     if stream.lifetime.ttl_s is not None:
         about.append(_number(headers.STREAM_TTL, stream.lifetime.ttl_s))
     if stream.lifetime.expires_at is not None:

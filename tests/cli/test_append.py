@@ -230,3 +230,24 @@ def test_a_person_who_types_is_told_how_to_end(cli: Cli, events: str) -> None:
     assert ended.code == 0
     assert "Ctrl+D ends" in ended.text
     assert cli("read", events, "--no-follow").out == b"1\n"
+
+
+def test_an_append_can_expect_where_the_stream_ends(cli: Cli, events: str) -> None:
+    """X6: batch after batch, and the close at the end."""
+    [before] = cli("head", events).records
+    [report] = cli("append", events, "--expected-offset", before["offset"], stdin=b"1\n2\n").records
+    ended = cli("append", events, "--expected-offset", before["offset"], stdin=b"3\n")
+    assert ended.code == 5
+    [line] = ended.err.splitlines()
+    assert f"The stream ends at {report['offset']}, not where it was expected to" in line
+    assert "(0 messages were appended before)" in line
+    assert cli("append", events, "-m", "3", "--expected-offset", "now").code == 7
+    late = cli("append", events, "--close", "--expected-offset", before["offset"], stdin=b"")
+    assert late.code == 5
+    assert cli("append", events, "--close", "--expected-offset", report["offset"], stdin=b"3\n").code == 0
+    assert cli("read", events).out == b"1\n2\n3\n"
+
+
+def test_a_producer_expects_nothing(cli: Cli, events: str) -> None:
+    ended = cli("append", events, "--producer", "p", "--expected-offset", "0_0", stdin=b"1\n")
+    assert ended.code == 2

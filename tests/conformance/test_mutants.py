@@ -17,6 +17,7 @@ import conformance.mutants_appending
 import conformance.mutants_caching
 import conformance.mutants_closing
 import conformance.mutants_creating
+import conformance.mutants_expecting
 import conformance.mutants_forks
 import conformance.mutants_http
 import conformance.mutants_live

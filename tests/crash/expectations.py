@@ -28,6 +28,8 @@ from .comparison import compare
 from .simulated_engine import Change
 from .simulated_world import World
 
+_WITH_TAIL = ("Append", "Duplicate", "Closed", "SeqRegressed", "OffsetConflict")
+
 _EXPECTED: dict[type, type] = {
     plain.Create: CreateMeta,
     plain.Append: AppendMeta,
@@ -88,7 +90,7 @@ class Expectations:
             if name in ("NoSpace", "StoreFailed"):
                 return
             self.world.check(name in wanted.split(), f"{what}: {name} instead of {wanted}")
-            if tail is not None and hasattr(decision, "tail") and wanted in ("Append", "Duplicate", "Closed"):
+            if tail is not None and hasattr(decision, "tail") and wanted in _WITH_TAIL:
                 self.world.check(decision.tail == tail, f"{what}: tail {decision.tail} instead of {tail}")
             if isinstance(decision, Commit):
                 self.world.check(

@@ -296,19 +296,33 @@ def decide_stage(entry: Entry | None, part: str, data: bytes, *, json: bool) -> 
 
 
 def decide_commit(
-    entry: Entry | None, parts: list[str], *, closes: bool, stamp: Stamp | None, seq: bytes | None
+    entry: Entry | None,
+    parts: list[str],
+    *,
+    closes: bool,
+    stamp: Stamp | None,
+    seq: bytes | None,
+    expected: int | None,
 ) -> str:
-    """Name the decision that a commit must meet: that of an append, and then its parts."""
-    found = decide_append(entry, b"some", closes=closes, stamp=stamp, seq=seq)
+    """Name the decision that a commit must meet: that of an append, then its parts, then the tail."""
+    found = decide_append(entry, b"some", closes=closes, stamp=stamp, seq=seq, expected=None)
     if found != "Append" or entry is None:
         return found
-    return "Commit" if all(part in entry.parts for part in parts) else "PartMissing"
+    if any(part not in entry.parts for part in parts):
+        return "PartMissing"
+    return "OffsetConflict" if expected not in (None, entry.tail) else "Commit"
 
 
 def decide_append(
-    entry: Entry | None, data: bytes, *, closes: bool, stamp: Stamp | None, seq: bytes | None
+    entry: Entry | None,
+    data: bytes,
+    *,
+    closes: bool,
+    stamp: Stamp | None,
+    seq: bytes | None,
+    expected: int | None,
 ) -> str:
-    """Name the decision that an append must meet (rules A2, A5 to A7, R2)."""
+    """Name the decision that an append must meet (rules A2, A5 to A7, R2, X6)."""
     if entry is None:
         return "NotFound"
     if entry.soft_deleted:
@@ -324,7 +338,7 @@ def decide_append(
             return refusal
     if seq is not None and entry.seq is not None and seq <= entry.seq:
         return "SeqRegressed"
-    return "Append"
+    return "OffsetConflict" if expected not in (None, entry.tail) else "Append"
 
 
 def _judge(last: Stamp | None, stamp: Stamp) -> str | None:

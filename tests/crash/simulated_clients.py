@@ -37,7 +37,7 @@ class Clients:
             else self.requests.data(entry is not None and entry.json)
         )
         kind = b"application/json" if entry is not None and entry.json else b"application/octet-stream"
-        self._send(name, AppendRequest(data, kind, closes, stamp, seq))
+        self._send(name, AppendRequest(data, kind, closes, stamp, seq, self.requests.condition(entry)))
 
     def retry(self) -> None:
         """Send again what was sent before: most of it was stored, some was lost in a crash."""
@@ -53,7 +53,10 @@ class Clients:
         self.expected.take_expiries()
         entry = self.expected.accepted.get(name)
         stamp = (request.stamp.id, request.stamp.epoch, request.stamp.seq) if request.stamp else None
-        wanted = plain.decide_append(entry, request.data, closes=request.closes, stamp=stamp, seq=request.seq)
+        expected = request.condition.offset if request.condition is not None else None
+        wanted = plain.decide_append(
+            entry, request.data, closes=request.closes, stamp=stamp, seq=request.seq, expected=expected
+        )
         json = request.content_type == b"application/json"
         if entry is not None and not (entry.closed or entry.soft_deleted):
             wanted = "TypeMismatch" if request.data and entry.json != json else wanted

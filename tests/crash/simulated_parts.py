@@ -75,7 +75,8 @@ class PartClients:
             ids.append("missing")
         stamp = self.requests.stamp(entry) if self.random.random() < 0.5 else None
         seq = b"%06d" % self.random.randint(0, 10**6) if self.random.random() < 0.1 else None
-        self._send(name, CommitRequest(ids, self.random.random() < 0.05, stamp, seq))
+        closes = self.random.random() < 0.05
+        self._send(name, CommitRequest(ids, closes, stamp, seq, self.requests.condition(entry)))
 
     def retry(self) -> None:
         """Commit again what was committed before, though its parts may be gone."""
@@ -91,7 +92,10 @@ class PartClients:
         self.expected.take_expiries()
         entry = self.expected.accepted.get(name)
         stamp = (request.stamp.id, request.stamp.epoch, request.stamp.seq) if request.stamp else None
-        wanted = plain.decide_commit(entry, request.ids, closes=request.closes, stamp=stamp, seq=request.seq)
+        expected = request.condition.offset if request.condition is not None else None
+        wanted = plain.decide_commit(
+            entry, request.ids, closes=request.closes, stamp=stamp, seq=request.seq, expected=expected
+        )
         if wanted == "Commit":
             assert entry is not None
             self.expected.take_change(

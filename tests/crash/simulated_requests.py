@@ -3,6 +3,7 @@
 import json as json_text
 
 from millstream.protocol import json_frames
+from millstream.protocol.conditions import Condition
 from millstream.protocol.expiry import Lifetime
 from millstream.protocol.producers import Stamp
 from millstream.protocol.retention import KEEP_ALL, Retention
@@ -36,6 +37,13 @@ class Requests:
         if dice < 0.9:
             return Stamp(id, last[1] + 1, 0)
         return Stamp(id, max(0, last[1] - self.random.randint(0, 1)), self.random.randint(0, last[2] + 2))
+
+    def condition(self, entry: plain.Entry | None) -> Condition | None:
+        """Where a writer expects the tail (X6): mostly nowhere, else where it is or has been."""
+        if entry is None or self.random.random() < 0.7:
+            return None
+        tails = [tail for tail, _, _ in entry.history]
+        return Condition(entry.tail if self.random.random() < 0.6 else self.random.choice(tails), None)
 
     def data(self, json: bool) -> bytes:
         size = self.random.choice((1, 8, 30, 200, 600)) + self.random.randint(0, 7)

@@ -91,6 +91,19 @@ def _histories(scratch: Path, scale: float) -> str:
     return check_histories(scratch, range(max(1, round(200 * scale))), clients=8, steps=200, progress=True)
 
 
+def _registers(scratch: Path, scale: float) -> str:
+    from histories.histories import check_histories
+
+    seeds = range(max(1, round(200 * scale)))
+    return check_histories(scratch, seeds, clients=8, steps=200, compares=True, progress=True)
+
+
+def _counter(scratch: Path, scale: float) -> str:
+    from crash.counters import count_through_kills
+
+    return count_through_kills(scratch, max(1, round(500 * scale)), seed=1, progress=True)
+
+
 def _power(kind: str, cuts: int) -> Callable[[Path, float], str]:
     def ordeal(scratch: Path, scale: float) -> str:
         from crash.power import power_cuts, why_not
@@ -217,6 +230,8 @@ ORDEALS: dict[str, Callable[[Path, float], str]] = {
     "fuzz": _fuzz,
     "races": _races,
     "histories": _histories,
+    "registers": _registers,
+    "counter": _counter,
     "kills": _kills,
     "big-stream": _big_stream,
     "big-archive": _with_java(_big_archive),

@@ -16,6 +16,7 @@ import msgspec
 
 from crash.folders import abandon
 from millstream.protocol import json_frames
+from millstream.protocol.conditions import Condition
 from millstream.protocol.expiry import FOREVER, Lifetime
 from millstream.protocol.lifecycle import Create
 from millstream.protocol.offsets import START
@@ -150,10 +151,11 @@ class Engine:
         closes: bool = False,
         stamp: Stamp | None = None,
         seq: bytes | None = None,
+        expected: int | None = None,
     ) -> Appended:
         if content_type == JSON and data:
             data = json_frames.frame(data)
-        request = AppendRequest(data, content_type, closes, stamp, seq)
+        request = AppendRequest(data, content_type, closes, stamp, seq, _condition(expected))
 
         async def append() -> Appended:
             return await settled(self.store.append(name, request, self.now_ms))
@@ -185,8 +187,9 @@ class Engine:
         closes: bool = False,
         stamp: Stamp | None = None,
         seq: bytes | None = None,
+        expected: int | None = None,
     ) -> Committed:
-        request = CommitRequest(list(ids), closes, stamp, seq)
+        request = CommitRequest(list(ids), closes, stamp, seq, _condition(expected))
 
         async def commit() -> Committed:
             return await settled(self.store.commit(name, request, self.now_ms))
@@ -302,3 +305,7 @@ def created(decision: Created) -> Stream:
     """Give the stream that a creation must have made."""
     assert isinstance(decision, Create), decision
     return msgspec.structs.replace(decision.stream)
+
+
+def _condition(expected: int | None) -> Condition | None:
+    return Condition(expected, None) if expected is not None else None

@@ -3,6 +3,7 @@
 import pytest
 
 from engines.driving import JSON, Engine
+from millstream.protocol.conditions import OffsetConflict
 from millstream.protocol.producers import Fenced, Gap, Stamp
 from millstream.protocol.streams import (
     AlreadyClosed,
@@ -55,11 +56,13 @@ def test_a_stream_may_be_closed_without_data(engine: Engine) -> None:
         ({"content_type": b"text/html"}, TypeMismatch(b"text/plain", b"text/html")),
         ({"stamp": Stamp(b"p", 0, 0)}, Fenced(1)),
         ({"stamp": Stamp(b"p", 1, 5)}, Gap(2, 5)),
-        ({"seq": b"a"}, SeqRegressed(b"b", b"a")),
+        ({"seq": b"a"}, SeqRegressed(b"b", b"a", 2)),
+        ({"expected": 1}, OffsetConflict(1, 2)),
+        ({"expected": 3}, OffsetConflict(3, 2)),
     ],
 )
 def test_a_refused_append_changes_nothing(engine: Engine, wrong: dict[str, bytes], refusal: object) -> None:
-    """R4."""
+    """R4, X6."""
     engine.create("/s")
     engine.append("/s", b"1", stamp=Stamp(b"p", 1, 0), seq=b"b")
     engine.append("/s", b"2", stamp=Stamp(b"p", 1, 1))
@@ -113,5 +116,5 @@ def test_a_seq_that_was_seen_stays_seen(engine: Engine) -> None:
     for seq in (b"10", b"9", b"9\xff"):
         assert isinstance(engine.append("/s", b".", seq=seq), Append)
     engine.restart()
-    assert engine.append("/s", b".", seq=b"9\xff") == SeqRegressed(b"9\xff", b"9\xff")
-    assert engine.append("/s", b".", seq=b"10") == SeqRegressed(b"9\xff", b"10")
+    assert engine.append("/s", b".", seq=b"9\xff") == SeqRegressed(b"9\xff", b"9\xff", 3)
+    assert engine.append("/s", b".", seq=b"10") == SeqRegressed(b"9\xff", b"10", 3)

@@ -23,19 +23,6 @@ from millstream.protocol.staging import PART_LIFETIME_MS
 from millstream.protocol.streams import Closed, Duplicate, NotFound, SeqRegressed, SoftDeleted, TypeMismatch
 from millstream.store.log import machine_memory
 
-# What may happen between any two requests without a client noticing.
-BETWEEN: dict[str, Callable[[Engine], None]] = {
-    "nothing": lambda _engine: None,
-    "restart": Engine.restart,
-    "checkpoint": Engine.checkpoint,
-    "checkpoint-restart": lambda engine: (engine.checkpoint(), engine.restart())[-1],
-}
-
-
-@pytest.fixture(params=BETWEEN)
-def meanwhile(request: pytest.FixtureRequest, engine: Engine) -> Callable[[], None]:
-    return lambda: BETWEEN[request.param](engine)
-
 
 def test_parts_are_invisible_until_they_are_committed_in_order(
     engine: Engine, meanwhile: Callable[[], None]
@@ -153,9 +140,9 @@ def test_a_commit_obeys_stream_seq(engine: Engine) -> None:
     engine.create("/a")
     engine.append("/a", b"x", seq=b"b")
     engine.stage("/a", "y", b"y")
-    assert engine.commit("/a", "y", seq=b"a") == SeqRegressed(b"b", b"a")
+    assert engine.commit("/a", "y", seq=b"a") == SeqRegressed(b"b", b"a", 1)
     assert isinstance(engine.commit("/a", "y", seq=b"c"), Commit)
-    assert engine.append("/a", b"z", seq=b"c") == SeqRegressed(b"c", b"c")
+    assert engine.append("/a", b"z", seq=b"c") == SeqRegressed(b"c", b"c", 2)
 
 
 def test_a_commit_can_close_and_what_was_not_committed_goes(

@@ -18,23 +18,27 @@ Answer = tuple[int, dict[str, str], bytes]
 class Actor:
     """One client: an appender that never repeats, a producer that always does, and a reader in one."""
 
-    def __init__(self, port: int, path: str, name: str, seed: str, *, may_close: bool) -> None:
+    def __init__(
+        self, port: int, path: str, name: str, seed: str, *, may_close: bool, compares: bool
+    ) -> None:
         self.operations: list[Operation] = []
         self._client = Client(port)
         self._path = path
         self._name = name
         self._dice = random.Random(seed)
         self._may_close = may_close
+        self._compares = compares
         self._count = 0
         self._seq = 0
         self._seen = [0]
+        self._tail_seen = 0
         self._closed = False
 
     def run(self, steps: int) -> None:
         for _ in range(steps):
             kind = self._dice.random()
             if kind < 0.45:
-                self._append()
+                self._compare_and_append() if self._compares else self._append()
             elif kind < 0.65:
                 self._produce()
             elif kind < 0.85:
@@ -68,15 +72,43 @@ class Actor:
         if outcome is Outcome.UNKNOWN:
             time.sleep(_RETRY_S)
 
+    @staticmethod
+    def _refused(answer: Answer | None, expected: int | None) -> tuple[int, int | None]:
+        """Give the tail of a conflict; a closed stream has not looked at what was expected."""
+        if answer is None or "stream-closed" in answer[1]:
+            return 0, None
+        return _position(answer[1]["stream-next-offset"]), expected
+
+    def _compare_and_append(self) -> None:
+        """Append where the stream was last seen to end (X6): once, whatever comes of it."""
+        token, expected = self._token(), self._tail_seen
+        at = _offset(expected)
+        answer, begun_s, ended_s = self._ask("POST", body=token, stream_expected_offset=at)
+        outcome, end = _outcome(answer)
+        if outcome is Outcome.REFUSED:
+            end, told = self._refused(answer, expected)
+        else:
+            told = expected
+        self._note(Kind.APPEND, begun_s, ended_s, outcome, token=token, end=end, expected=told)
+        self._tail_seen = max(self._tail_seen, end)
+        if outcome is Outcome.UNKNOWN:
+            time.sleep(_RETRY_S)
+
     def _produce(self) -> None:
         """Append as a producer: again and again until there is an answer."""
         if self._closed:
             return
         token = self._token()
         stamp = {"producer_id": self._name, "producer_epoch": "0", "producer_seq": str(self._seq)}
+        expected = self._tail_seen if self._compares else None
+        if expected is not None:
+            stamp["stream_expected_offset"] = _offset(expected)
         for _ in range(_RETRIES):
             answer, begun_s, ended_s = self._ask("POST", body=token, **stamp)
             outcome, end = _outcome(answer)
+            if outcome is Outcome.REFUSED:
+                end, expected = self._refused(answer, expected)
+            self._tail_seen = max(self._tail_seen, end)
             self._note(
                 Kind.APPEND,
                 begun_s,
@@ -86,12 +118,13 @@ class Actor:
                 end=end,
                 producer=self._name,
                 seq=self._seq,
+                expected=expected,
             )
             if outcome is Outcome.DONE:
                 self._seq += 1
                 return
             if outcome is Outcome.REFUSED:
-                self._closed = True  # nothing else is a reason to refuse it
+                self._closed = expected is None  # without a conflict, nothing else is a reason to refuse it
                 return
             time.sleep(_RETRY_S)
         raise AssertionError(f"{self._name} has waited for too long")
@@ -102,11 +135,13 @@ class Actor:
         if answer is not None and answer[0] == 200:
             end = _position(answer[1]["stream-next-offset"])
             self._seen.append(end)
+            self._tail_seen = max(self._tail_seen, end)
             self._note(Kind.READ, begun_s, ended_s, Outcome.DONE, start=start, end=end, data=answer[2])
 
     def _tail(self) -> None:
         answer, begun_s, ended_s = self._ask("HEAD")
         outcome, end = _outcome(answer)
+        self._tail_seen = max(self._tail_seen, end)
         self._note(Kind.TAIL, begun_s, ended_s, outcome, end=end)
 
     def _close(self) -> None:
@@ -124,10 +159,19 @@ def create(port: int, path: str) -> None:
     assert answer[0] == 201
 
 
-def play(port: int, path: str, seed: int, *, clients: int, steps: int) -> list[Operation]:
+def play(
+    port: int, path: str, seed: int, *, clients: int, steps: int, compares: bool = False
+) -> list[Operation]:
     """Let clients loose on a stream, and give what they did."""
     actors = [
-        Actor(port, path, chr(ord("a") + number), f"{seed}/{number}", may_close=seed % 3 == 0)
+        Actor(
+            port,
+            path,
+            chr(ord("a") + number),
+            f"{seed}/{number}",
+            may_close=seed % 3 == 0,
+            compares=compares,
+        )
         for number in range(clients)
     ]
     failures: list[BaseException] = []

@@ -10,12 +10,17 @@ from histories.clients import create, final_log, play
 from histories.history import Operation, Outcome, violations
 
 
-def check_histories(folder: Path, seeds: range, *, clients: int, steps: int, progress: bool = False) -> str:
-    """Play histories on a server that is killed once in each; gives a summary, or fails."""
+def check_histories(
+    folder: Path, seeds: range, *, clients: int, steps: int, compares: bool = False, progress: bool = False
+) -> str:
+    """Play histories on a server that is killed once in each; gives a summary, or fails.
+
+    With `compares`, appends expect the tail that their client last saw (rule X6).
+    """
     port = free_port()
     operations: list[Operation] = []
     for seed in seeds:
-        played = _play_and_kill(folder, port, seed, clients=clients, steps=steps)
+        played = _play_and_kill(folder, port, seed, clients=clients, steps=steps, compares=compares)
         with serving(folder, port):
             wrong = violations(played, final_log(port, f"/history/{seed}"))
         assert not wrong, f"seed {seed}: {wrong[:5]}"
@@ -23,10 +28,16 @@ def check_histories(folder: Path, seeds: range, *, clients: int, steps: int, pro
         if progress and seed % 20 == 19:
             print(f"  {seed + 1} histories, {len(operations)} operations", flush=True)
     unknown = sum(operation.outcome is Outcome.UNKNOWN for operation in operations)
-    return f"{len(seeds)} histories, {len(operations)} operations, {unknown} without an answer: all explained"
+    conflicts = sum(o.knows_tail and o.outcome is Outcome.REFUSED for o in operations)
+    assert not compares or conflicts > len(seeds), "hardly a conflict: this shows nothing"
+    counted = f"{len(operations)} operations, {unknown} without an answer"
+    counted += f", {conflicts} conflicts" if compares else ""
+    return f"{len(seeds)} histories, {counted}: all explained"
 
 
-def _play_and_kill(folder: Path, port: int, seed: int, *, clients: int, steps: int) -> list[Operation]:
+def _play_and_kill(
+    folder: Path, port: int, seed: int, *, clients: int, steps: int, compares: bool
+) -> list[Operation]:
     """Play one history; the server dies in its middle and is there again a moment later."""
     dice = random.Random(seed)
     played: list[Operation] = []
@@ -34,7 +45,8 @@ def _play_and_kill(folder: Path, port: int, seed: int, *, clients: int, steps: i
 
     def run() -> None:
         try:
-            played.extend(play(port, f"/history/{seed}", seed, clients=clients, steps=steps))
+            path = f"/history/{seed}"
+            played.extend(play(port, path, seed, clients=clients, steps=steps, compares=compares))
         except BaseException as error:
             failures.append(error)
 

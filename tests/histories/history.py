@@ -11,6 +11,13 @@ at the end, and asks of each operation whether its answer fits that log and the 
     H5  a tail never falls: not below what was acknowledged or seen before, over restarts too
     H6  the log ends where its close was acknowledged, and nobody appends after that
     H7  a producer's appends are in the log in their order, none missing between two acknowledged ones
+    H8  an append that expected an offset is in the log there, or nowhere
+    H9  one that was refused found another tail: the one that it was told, at some time while it was asked
+
+H8 and H9 make a stream a register with compare-and-set (rule X6): its value is the tail, which takes each
+place of the log once and in order. When each operation took effect is then no longer a search. What
+was done took effect where it stands in the log, and a refusal while the tail was where it was told;
+`_order` checks that such places agree with the clocks.
 """
 
 from collections import Counter
@@ -52,6 +59,14 @@ class Operation:
     data: bytes = b""
     producer: str = ""
     seq: int = 0
+    expected: int | None = None
+    """Where an append expected the tail. One that was refused for that was told the tail: `end`."""
+
+    @property
+    def knows_tail(self) -> bool:
+        """Whether the answer says where the stream ends: a success does, and a conflict (X6)."""
+        is_conflict = self.outcome is Outcome.REFUSED and self.expected is not None
+        return self.outcome is Outcome.DONE or is_conflict
 
     def __str__(self) -> str:
         what = f"{self.kind.value} {self.token.decode()}".strip()
@@ -78,6 +93,7 @@ def violations(operations: list[Operation], log: Log) -> list[str]:
         *_reads(operations, log),
         *_closing(operations, log),
         *_producers(operations, log),
+        *_expectations(operations, log),
     ]
 
 
@@ -102,8 +118,8 @@ def _appends(operations: list[Operation], log: Log) -> list[str]:
 
 
 def _order(operations: list[Operation]) -> list[str]:
-    """H3 and H5 in one sweep: whatever ends before something begins must not be ahead of it."""
-    done = [operation for operation in operations if operation.outcome is Outcome.DONE]
+    """H3, H5 and H9 in one sweep: whatever ends before something begins must not be ahead of it."""
+    done = [operation for operation in operations if operation.knows_tail]
     ended = sorted(done, key=lambda operation: operation.ended_s)
     wrong, highest, at = [], None, 0
     for operation in sorted(done, key=lambda operation: operation.begun_s):
@@ -113,7 +129,10 @@ def _order(operations: list[Operation]) -> list[str]:
             at += 1
         if highest is None:
             continue
-        if operation.kind is Kind.APPEND and not operation.producer and operation.end <= highest.end:
+        if operation.outcome is Outcome.REFUSED:
+            if operation.end < highest.end:
+                wrong.append(f"H9: {operation} was told a tail behind {highest}")
+        elif operation.kind is Kind.APPEND and not operation.producer and operation.end <= highest.end:
             wrong.append(f"H3: {operation} is not after {highest}")
         elif operation.kind in (Kind.TAIL, Kind.CLOSE) and operation.end < highest.end:
             wrong.append(f"H5: {operation} is behind {highest}")
@@ -155,4 +174,32 @@ def _producers(operations: list[Operation], log: Log) -> list[str]:
             wrong.append(f"H7: {producer} has {found} in the log: some are missing")
         if any(place[tokens[one]] > place[tokens[two]] for one, two in pairwise(found)):
             wrong.append(f"H7: {producer} is not in order")
+    return wrong
+
+
+def _expectations(operations: list[Operation], log: Log) -> list[str]:
+    """H8 and H9: the tail that was expected, or another that was there."""
+    place = {token: at * TOKEN_BYTES for at, token in enumerate(log.tokens())}
+    begun_s: dict[bytes, float] = {}
+    for operation in operations:
+        begun_s[operation.token] = min(operation.begun_s, begun_s.get(operation.token, operation.begun_s))
+    wrong = []
+    for operation in operations:
+        expected = operation.expected
+        if expected is None or operation.kind is not Kind.APPEND:
+            continue
+        if operation.token in place and place[operation.token] != expected:
+            wrong.append(
+                f"H8: at {place[operation.token]} of the log, but expected at {expected}: {operation}"
+            )
+        if operation.outcome is Outcome.REFUSED and operation.knows_tail:
+            last = log.data[operation.end - TOKEN_BYTES : operation.end]
+            if operation.producer and operation.token in place:
+                wrong.append(f"H8: a conflict, although its stamp is in the log: {operation}")
+            if operation.end == expected:
+                wrong.append(f"H9: refused, although the tail was the expected one: {operation}")
+            elif operation.end % TOKEN_BYTES or operation.end > len(log.data):
+                wrong.append(f"H9: refused for a tail that the log never had: {operation}")
+            elif begun_s.get(last, 0.0) > operation.ended_s:
+                wrong.append(f"H9: refused for a tail that nobody had made yet: {operation}")
     return wrong

@@ -15,14 +15,18 @@ PRODUCED = Operation("p", Kind.APPEND, 5.0, 6.0, Outcome.DONE, P, end=24, produc
 READ = Operation("a", Kind.READ, 7.0, 8.0, Outcome.DONE, start=8, end=24, data=B + P)
 TAIL = Operation("b", Kind.TAIL, 8.5, 9.0, Outcome.DONE, end=24)
 CLOSE = Operation("c", Kind.CLOSE, 10.0, 11.0, Outcome.DONE, end=24)
+WON = Operation("d", Kind.APPEND, 2.1, 4.0, Outcome.DONE, B, end=16, expected=8)
+LOST = Operation("e", Kind.APPEND, 2.2, 4.1, Outcome.REFUSED, b"_e00001;", end=16, expected=8)
 LATE = Operation("a", Kind.APPEND, 12.0, 13.0, Outcome.REFUSED, b"_a00002;")
 
 FINE = [APPEND_A, APPEND_B, LOST_C, PRODUCED, READ, TAIL, CLOSE, LATE]
 LOG = Log(A + B + P, closed=True)
+RACE = [APPEND_A, WON, LOST]
 
 
 def test_a_history_that_a_log_explains_is_fine() -> None:
     assert violations(FINE, LOG) == []
+    assert violations(RACE, Log(A + B, closed=False)) == []
     with_c = [replace(operation, end=32) if operation is CLOSE else operation for operation in FINE]
     assert violations(with_c, Log(A + B + P + C, closed=True)) == []
 
@@ -45,6 +49,19 @@ def test_a_history_that_a_log_explains_is_fine() -> None:
         ("H6", [*FINE, replace(APPEND_A, begun_s=12.0, ended_s=13.0, token=C)], LOG),
         ("H7", [*FINE, replace(PRODUCED, seq=2, token=C)], Log(A + B + P + C, closed=True)),
         ("H7", [*FINE, replace(PRODUCED, seq=1, token=C)], Log(A + B + C + P, closed=True)),
+        ("H8", [APPEND_A, replace(WON, expected=0), LOST], Log(A + B, closed=False)),
+        ("H8", [APPEND_A, WON, replace(LOST, outcome=Outcome.DONE, end=24)], Log(A + B + LOST.token, False)),
+        (
+            "H8",
+            [APPEND_A, WON, replace(LOST, outcome=Outcome.UNKNOWN, end=0)],
+            Log(A + B + LOST.token, False),
+        ),
+        ("H2", RACE, Log(A + B + LOST.token, closed=False)),
+        ("H9", [APPEND_A, WON, replace(LOST, end=8)], Log(A + B, closed=False)),
+        ("H9", [APPEND_A, WON, replace(LOST, end=12)], Log(A + B, closed=False)),
+        ("H9", [APPEND_A, WON, replace(LOST, end=32)], Log(A + B, closed=False)),
+        ("H9", [APPEND_A, WON, replace(LOST, expected=16, begun_s=5.0, end=8)], Log(A + B, closed=False)),
+        ("H5", [*RACE, replace(TAIL, end=8, begun_s=4.5)], Log(A + B, closed=False)),
     ],
 )
 def test_a_broken_rule_is_found(rule: str, operations: list[Operation], log: Log) -> None:

@@ -77,8 +77,20 @@ class Model:
 
     # -- What a request is answered --------------------------------------------------------------
 
-    def verdict(self, stream: ModelStream, data: bytes, closes: bool, stamp: Stamp | None) -> str:
-        """Name the decision on an append whose content type is right (rules A2, A5 to A7, R2)."""
+    def verdict(
+        self,
+        stream: ModelStream,
+        data: bytes,
+        closes: bool,
+        stamp: Stamp | None,
+        expected: int | None = None,
+    ) -> str:
+        """Name the decision on an append whose content type is right (rules A2, A5 to A7, R2, X6)."""
+        decision = self._verdict(stream, data, closes, stamp)
+        is_elsewhere = expected is not None and expected != len(stream.content)
+        return "OffsetConflict" if decision == "Append" and is_elsewhere else decision
+
+    def _verdict(self, stream: ModelStream, data: bytes, closes: bool, stamp: Stamp | None) -> str:
         last = stream.producers.get(stamp.id) if stamp is not None else None
         if stream.closed:
             if stamp is not None and stamp == stream.closed_by:
@@ -120,9 +132,15 @@ class Model:
         return decision
 
     def commit(
-        self, stream: ModelStream, ids: list[str], closes: bool, stamp: Stamp | None, now_ms: int
+        self,
+        stream: ModelStream,
+        ids: list[str],
+        closes: bool,
+        stamp: Stamp | None,
+        expected: int | None,
+        now_ms: int,
     ) -> str:
-        """Name the decision on a commit (rule X3), and make it if it is one."""
+        """Name the decision on a commit (rules X3, X6), and make it if it is one."""
         decision = self.verdict(stream, b"some data", closes, stamp)
         if decision == "Duplicate":
             self.use(stream, now_ms)
@@ -130,6 +148,8 @@ class Model:
             return decision
         if any(id not in stream.parts for id in ids):
             return "PartMissing"
+        if expected is not None and expected != len(stream.content):
+            return "OffsetConflict"
         stream.appends += [stream.parts.pop(id) for id in ids]
         self.append(stream, [], closes, stamp, now_ms)
         return "Commit"

@@ -21,6 +21,7 @@ _HOST = b"Host: localhost\r\n"
 _TYPE = b"Content-Type: text/plain\r\n"
 _JSON = b"Content-Type: application/json\r\n"
 _PRODUCER = b"Producer-Id: p\r\nProducer-Epoch: 0\r\nProducer-Seq: 0\r\n"
+_EXPECTED = b"Stream-Expected-Offset: 0000000000000000_0000000000000003\r\n"
 _REQUESTS = [
     b"GET /s HTTP/1.1\r\n" + _HOST + b"\r\n",
     b"GET /s?offset=now HTTP/1.1\r\n" + _HOST + b"\r\n",
@@ -29,6 +30,8 @@ _REQUESTS = [
     b"POST /s HTTP/1.1\r\n" + _HOST + _TYPE + b"Content-Length: 4\r\n\r\n\r\n\r\n",
     b"POST /s HTTP/1.1\r\n" + _HOST + _TYPE + b"Content-Length: 0\r\n\r\n",
     b"POST /s HTTP/1.1\r\n" + _HOST + b"Content-Length: 3\r\n\r\nabc",
+    b"POST /s HTTP/1.1\r\n" + _HOST + _TYPE + _EXPECTED + b"Content-Length: 3\r\n\r\nabc",
+    b"POST /s HTTP/1.1\r\n" + _HOST + _TYPE + b"If-Match: x\r\nContent-Length: 3\r\n\r\nabc",
     b"POST /s HTTP/1.1\r\n" + _HOST + _TYPE + b"Stream-Seq: 7\r\nContent-Length: 3\r\n\r\nabc",
     b"POST /s HTTP/1.1\r\n" + _HOST + _TYPE + _PRODUCER + b"Content-Length: 3\r\n\r\nabc",
     b"POST /s HTTP/1.1\r\n" + _HOST + _TYPE + b"Producer-Id: p\r\nContent-Length: 3\r\n\r\nabc",

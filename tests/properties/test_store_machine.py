@@ -1,4 +1,4 @@
-"""Any history of requests leaves an engine where it leaves a plain list: all of C, A, R, F, G1, X2, X3."""
+"""Any history of requests leaves an engine where it leaves a plain list: C, A, R, F, G1, X2, X3, X6."""
 
 import json
 import tempfile
@@ -61,6 +61,12 @@ class StoreMachine(RuleBasedStateMachine):
 
     def draw_stream(self, data: st.DataObject) -> ModelStream:
         return self.model.by_name[data.draw(st.sampled_from(self.model.visible()), label="stream")]
+
+    def draw_expected(self, data: st.DataObject, stream: ModelStream) -> int | None:
+        """Give where a writer expects the tail (X6): it does not, it is right, or it is behind."""
+        tail = len(stream.content)
+        places = st.sampled_from([None, None, tail, tail, *stream.positions(), tail + 1])
+        return data.draw(places, label="expected offset")
 
     # -- Requests --------------------------------------------------------------------------------
 
@@ -128,7 +134,8 @@ class StoreMachine(RuleBasedStateMachine):
     def append(self, data: st.DataObject, body: list[int], closes: bool, stamp: Stamp | None) -> None:
         if body or closes:
             stream = self.draw_stream(data)
-            self.send(stream, self.messages(stream.content_type, body), closes, stamp)
+            expected = self.draw_expected(data, stream)
+            self.send(stream, self.messages(stream.content_type, body), closes, stamp, expected)
 
     @precondition(lambda self: self.model.visible())
     @rule(data=st.data())
@@ -174,10 +181,11 @@ class StoreMachine(RuleBasedStateMachine):
     def commit(self, data: st.DataObject, ids: list[str], closes: bool, stamp: Stamp | None) -> None:
         stream = self.draw_stream(data)
         staged = [id for id in stream.parts if id in ids] or ids
-        decision = self.engine.commit(stream.name, *staged, closes=closes, stamp=stamp)
-        expected = self.model.commit(stream, staged, closes, stamp, self.engine.now_ms)
-        assert type(decision).__name__ == expected
-        if expected == "Commit" and stamp is not None:
+        expected = self.draw_expected(data, stream)
+        decision = self.engine.commit(stream.name, *staged, closes=closes, stamp=stamp, expected=expected)
+        verdict = self.model.commit(stream, staged, closes, stamp, expected, self.engine.now_ms)
+        assert type(decision).__name__ == verdict
+        if verdict == "Commit" and stamp is not None:
             self.accepted.append((stream, b"1,", closes, stamp))
 
     @precondition(lambda self: self.model.visible())
@@ -257,19 +265,31 @@ class StoreMachine(RuleBasedStateMachine):
             return [b"%d," % number for number in body]
         return [text] if (text := "".join(map(str, body)).encode()) else []
 
-    def send(self, stream: ModelStream, messages: list[bytes], closes: bool, stamp: Stamp | None) -> None:
+    def send(
+        self,
+        stream: ModelStream,
+        messages: list[bytes],
+        closes: bool,
+        stamp: Stamp | None,
+        expected: int | None = None,
+    ) -> None:
         stored = b"".join(messages)
         body = b"[%b]" % stored[:-1] if stream.content_type == JSON and stored else stored
-        expected = self.model.verdict(stream, stored, closes, stamp)
+        verdict = self.model.verdict(stream, stored, closes, stamp, expected)
         decision = self.engine.append(
-            stream.name, body, content_type=stream.content_type, closes=closes, stamp=stamp
+            stream.name,
+            body,
+            content_type=stream.content_type,
+            closes=closes,
+            stamp=stamp,
+            expected=expected,
         )
-        assert type(decision).__name__ == expected
-        if expected == "Append":
+        assert type(decision).__name__ == verdict
+        if verdict == "Append":
             self.model.append(stream, messages, closes, stamp, self.engine.now_ms)
             if stamp is not None:
                 self.accepted.append((stream, stored, closes, stamp))
-        elif expected in ("Duplicate", "AlreadyClosed"):
+        elif verdict in ("Duplicate", "AlreadyClosed"):
             self.model.use(stream, self.engine.now_ms)
 
 

@@ -12,7 +12,7 @@ import millstream.aio
 ERRORS = {
     "AlreadyConsumedError", "BadRequestError", "ContentTypeMismatchError",
     "DuplicateAppendError", "MillstreamError",
-    "NotSupportedError", "ParseError", "PartConflictError", "PartMissingError",
+    "NotSupportedError", "OffsetConflictError", "ParseError", "PartConflictError", "PartMissingError",
     "PayloadTooLargeError", "ProducerStoppedError", "RateLimitedError", "SequenceConflictError",
     "SequenceGapError", "StaleEpochError", "StreamClosedError", "StreamExistsError", "StreamGoneError",
     "StreamNotFoundError", "TransportError", "UnauthorizedError", "UnexpectedStatusError",
@@ -25,7 +25,7 @@ NAMES = ERRORS | {
 MEMBERS = {
     "DurableStream": {
         "append", "append_all", "close", "commit_parts", "connect", "create", "delete", "drop_part", "fork",
-        "head", "multipart", "stage_part", "stream",
+        "head", "multipart", "stage_part", "stream", "update",
     },
     "Multipart": {"abort", "commit", "write", "write_all"},
     "StreamResponse": {
@@ -67,15 +67,17 @@ OPTIONS = {
         "closed", "forked_from", "fork_offset", "fork_sub_offset", "headers", "params", "timeout", "retry",
         "client",
     ),
-    "DurableStream.close": ("self", "body", "content_type"),
-    "DurableStream.append": ("self", "data", "seq", "producer"),
+    "DurableStream.close": ("self", "body", "content_type", "expected_offset"),
+    "DurableStream.append": ("self", "data", "seq", "producer", "expected_offset"),
+    "DurableStream.append_all": ("self", "messages", "expected_offset"),
+    "DurableStream.update": ("self", "decide", "offset"),
     "DurableStream.stream": ("self", "offset", "live", "cursor", "on_error"),
     "DurableStream.fork": ("self", "target", "offset", "sub_offset", "ttl_seconds", "expires_at"),
     "DurableStream.multipart": ("self", "part_bytes"),
     "DurableStream.stage_part": ("self", "id", "data"),
-    "DurableStream.commit_parts": ("self", "ids", "seq", "producer", "close"),
+    "DurableStream.commit_parts": ("self", "ids", "seq", "producer", "close", "expected_offset"),
     "DurableStream.drop_part": ("self", "id"),
-    "Multipart.commit": ("self", "seq", "producer", "close"),
+    "Multipart.commit": ("self", "seq", "producer", "close", "expected_offset"),
     "IdempotentProducer.close": ("self", "final"),
 }  # fmt: skip
 

@@ -29,6 +29,8 @@ def write(url: str) -> CloseResult:
     assert_type(log.append({"event": "start"}), AppendResult)
     assert_type(log.append("x", seq="1", producer=ProducerStamp("p", 0, 0)).next_offset, str)
     assert_type(log.append_all(range(3)), AppendResult | None)
+    assert_type(log.append("x", expected_offset="now"), AppendResult)
+    assert_type(log.update(lambda messages: {"total": len(messages)}), AppendResult | None)
     with log.multipart(part_bytes=1024) as batch:
         batch.write({"n": 1})
         assert_type(batch.commit(close=False), AppendResult | None)

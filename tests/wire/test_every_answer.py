@@ -63,7 +63,7 @@ def listed(value: str) -> set[str]:
 
 @pytest.mark.parametrize("path", ["/s", "/nowhere", "/__ds/streams"])
 def test_a_preflight_is_answered_also_for_a_missing_stream(client: httpx.Client, path: str) -> None:
-    """H1, X1."""
+    """H1, X1, X6."""
     answer = client.options(
         path, headers={"Origin": "https://page.example", "Access-Control-Request-Method": "POST"}
     )
@@ -74,7 +74,9 @@ def test_a_preflight_is_answered_also_for_a_missing_stream(client: httpx.Client,
         "content-type",
         "authorization",
         "if-none-match",
+        "if-match",
         "stream-seq",
+        "stream-expected-offset",
         "stream-ttl",
         "stream-expires-at",
         "stream-closed",

@@ -26,7 +26,6 @@ from millstream.cli.targets import Profile, Stream, Token, Url
 from millstream.cli.units import counted, duration, size
 from millstream.cli.writers import Plain, Stamped, Writer
 from millstream.client.core import bodies, errors
-from millstream.client.sync.streams import DurableStream
 
 BLOCK_BYTES: Final = 64 * 1024
 """The block size of binary input, so that the same input gives the same batches."""
@@ -63,6 +62,13 @@ def append(
             metavar="N",
         ),
     ] = None,
+    expected_offset: Annotated[
+        str | None,
+        typer.Option(
+            help="Append only if the stream ends at this offset, and nobody else appends in between.",
+            metavar="OFFSET",
+        ),
+    ] = None,
     close: Annotated[bool, typer.Option("--close", help="Close the stream after the last message.")] = False,
     output_format: OutputFormat = None,
     url: Url = None,
@@ -83,6 +89,12 @@ def append(
         raise Failure(
             Exit.USAGE, f"{producer!r} is not a valid producer name", "Use ASCII letters and digits"
         )
+    if producer is not None and expected_offset is not None:
+        raise Failure(
+            Exit.USAGE,
+            "--producer and --expected-offset exclude each other",
+            "A producer's batches are sent before the ones ahead of them are answered",
+        )
     if message and files:
         raise Failure(Exit.USAGE, "--message and files exclude each other", "Give one of them")
     found = [] if message else sources(files)
@@ -97,7 +109,7 @@ def append(
         raise Failure(Exit.USAGE, "A JSON stream takes no bytes", "--text makes a string of each line")
     if any(source.path is None for source in found) and sys.stdin.isatty():
         targets.note("Type lines; Ctrl+D ends the input.")
-    writer = _writer(target, producer, epoch)
+    writer = Plain(target, expected_offset) if producer is None else Stamped(target, producer, epoch=epoch)
     output = StandardOutput(output_format)
     if message:
         given = given_messages(message, form, into_json=into_json)
@@ -112,12 +124,6 @@ def append(
         whole_blocks=epoch is not None and form is Form.BINARY,
         close=close,
     )
-
-
-def _writer(stream: DurableStream, producer: str | None, epoch: int | None) -> Writer:
-    if producer is None:
-        return Plain(stream)
-    return Stamped(stream, producer, epoch=epoch)
 
 
 def _append(

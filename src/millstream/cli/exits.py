@@ -26,7 +26,10 @@ class Exit(enum.IntEnum):
     USAGE = 2, "wrong usage or settings"
     UNREACHABLE = 3, "the server could not be reached, or the connection was lost"
     NOT_FOUND = 4, "there is no such stream, or the offset is no longer kept"
-    CONFLICT = 5, "the stream is closed, has another content type, or the name is taken"
+    CONFLICT = (
+        5,
+        "the stream is closed, has another content type, ends elsewhere than expected, or the name is taken",
+    )
     NOT_ALLOWED = 6, "the token is missing or not sufficient"
     BAD_INPUT = 7, "the input or the request was refused: not JSON, too large, a wrong offset"
     BUSY = 8, "the server limits requests, or failed"
@@ -56,6 +59,10 @@ _HINTS: Final[dict[type[errors.MillstreamError], tuple[Exit, str]]] = {
     ),
     errors.StreamClosedError: (Exit.CONFLICT, "A closed stream can be read and forked, not written"),
     errors.SequenceConflictError: (Exit.CONFLICT, ""),
+    errors.OffsetConflictError: (
+        Exit.CONFLICT,
+        "Somebody else has written: read what is new, decide again, and expect where it ends now",
+    ),
     errors.SequenceGapError: (Exit.CONFLICT, "Give a higher --epoch to start over"),
     errors.ContentTypeMismatchError: (Exit.CONFLICT, "`millstream head` shows the stream's type"),
     errors.NotSupportedError: (Exit.BAD_INPUT, ""),

@@ -30,25 +30,32 @@ class Writer(Protocol):
 
 
 class Plain:
-    """Plain appends, sent at once. After a broken connection, the last one may or may not be stored."""
+    """Plain appends, sent at once. After a broken connection, the last one may or may not be stored.
+
+    With an expected offset, each append expects the stream to end where the one before it ended.
+    """
 
     duplicates = 0
 
-    def __init__(self, stream: DurableStream) -> None:
+    def __init__(self, stream: DurableStream, expected_offset: str | None = None) -> None:
         self.stored = 0
         self._stream = stream
         self._offset: str | None = None
+        self._expected = expected_offset
 
     def write(self, messages: list[bytes]) -> None:
         """Append, and wait for the response."""
-        result = self._stream.append_all(messages)
+        result = self._stream.append_all(messages, expected_offset=self._expected)
         if result is not None:
             self._offset = result.next_offset
+            self._expected = self._offset if self._expected is not None else None
             self.stored += len(messages)
 
     def finish(self, *, close: bool) -> str | None:
         """Close the stream if requested."""
-        return self._stream.close().final_offset if close else self._offset
+        if not close:
+            return self._offset
+        return self._stream.close(expected_offset=self._expected).final_offset
 
 
 class Stamped:

@@ -17,6 +17,8 @@
         exchanges                     send a request, repeat it while that is safe, name its refusal
         reading, responses            from responses to chunks: catch-up, long-poll, SSE, EOF
         writing, parts, listing       the plans for every other request
+        updating                      read, decide, append, and again after a conflict
+        extensions                    whether a server has what a request needs
         batching, producing, bodies   appends that share a request; producer state; encoding
         epochs, resuming              how a producer's session begins; where the server has it
         dual                          methods that can be called on the class, too

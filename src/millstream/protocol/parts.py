@@ -8,9 +8,10 @@
 They serve writers that are many processes with one outcome, and appends larger than one request may be.
 Otherwise a commit is an append: producer headers, `Stream-Seq` and `Stream-Closed` mean the same, and
 the same function decides (`streams.plan_append`). What a stream remembers of its parts is
-`streams.Staged`.
+`streams.Staged`. A condition (`conditions`) is checked after the parts: when a commit is repeated because
+its answer was lost, its parts are missing, which says more than that the tail has moved.
 
-Rule X3.
+Rules X3, X6.
 """
 
 import re
@@ -19,7 +20,8 @@ from typing import Final
 
 import msgspec
 
-from millstream.protocol import headers
+from millstream.protocol import conditions, headers
+from millstream.protocol.conditions import Condition, parse_condition
 from millstream.protocol.content import same_type
 from millstream.protocol.errors import MalformedError
 from millstream.protocol.producers import DEFAULT_LIMITS, Limits, Stamp, parse_stamp
@@ -61,6 +63,7 @@ class CommitRequest(msgspec.Struct, frozen=True):
     closes: bool = False
     stamp: Stamp | None = None
     seq: bytes | None = None
+    condition: Condition | None = None
 
 
 class _Listed(msgspec.Struct, forbid_unknown_fields=True):
@@ -99,9 +102,11 @@ def parse_post(
 def parse_stage(id: str, fields: Headers, body: bytes) -> StageRequest:
     """Read a POST that stages a part."""
     append = parse_append(fields, body)
-    if append.closes or append.stamp is not None or append.seq is not None:
+    if append.closes or (append.stamp, append.seq, append.condition) != (None, None, None):
         raise MalformedError(
-            "PART_WITH_COMMIT_HEADERS", "Producer headers, Stream-Seq and Stream-Closed go with the commit."
+            "PART_WITH_COMMIT_HEADERS",
+            "Producer headers, Stream-Seq, Stream-Expected-Offset, If-Match and Stream-Closed "
+            "go with the commit.",
         )
     return StageRequest(id, append.data, append.content_type)
 
@@ -119,12 +124,12 @@ def parse_commit(fields: Headers, body: bytes) -> CommitRequest | AppendRequest:
     if len(set(ids)) < len(ids):
         raise MalformedError("REPEATED_PART", "A part can be committed once; the list names one twice.")
     closes = headers.is_true(fields.get(headers.STREAM_CLOSED))
-    stamp, seq = parse_stamp(fields), fields.get(headers.STREAM_SEQ)
+    stamp, seq, condition = parse_stamp(fields), fields.get(headers.STREAM_SEQ), parse_condition(fields)
     if ids:
-        return CommitRequest(ids, closes, stamp, seq)
+        return CommitRequest(ids, closes, stamp, seq, condition)
     if not closes:
         raise MalformedError("EMPTY_APPEND", "A commit needs parts, or Stream-Closed: true to close.")
-    return AppendRequest(b"", b"", closes, stamp, seq)
+    return AppendRequest(b"", b"", closes, stamp, seq, condition)
 
 
 def _parse_id(id: bytes) -> str:
@@ -228,6 +233,10 @@ def plan_commit(
     size = sum(parts[id].size for id in request.ids)
     if full := refuse_growth(stream.own_bytes, size, max_bytes):
         return full
+    if request.condition is not None:
+        conflict = conditions.refuse(request.condition, stream.id, stream.tail)
+        if conflict is not None:
+            return conflict
     append = Append(b"", stream.tail + size, request.closes, request.stamp, request.seq, plan.forgets)
     return Commit(append, request.ids, size)
 

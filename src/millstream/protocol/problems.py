@@ -5,7 +5,7 @@ stream. Decisions about streams return refusals as values, which are answered by
 The others are functions, or constants where nothing varies. All are `application/problem+json` (RFC 9457)
 with a stable `code`. Statuses of successes are in `replies`.
 
-Rules A2, A3, A5 to A7, A11, C1, F1, F2, H2 to H4, O3, O4, P1 to P3, R1, R2, X3, X4.
+Rules A2, A3, A5 to A7, A11, C1, F1, F2, H2 to H4, O3, O4, P1 to P3, R1, R2, X3, X4, X6.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,6 +15,7 @@ from typing import Any, Final
 import msgspec
 
 from millstream.protocol import caching, forks, headers, lifecycle, parts, reads, streams
+from millstream.protocol.conditions import OffsetConflict, TagConflict
 from millstream.protocol.errors import (
     MalformedError,
     OutsideMountError,
@@ -270,7 +271,21 @@ def _type_mismatch(refusal: streams.TypeMismatch) -> Reply:
 def _seq_regressed(refusal: streams.SeqRegressed) -> Reply:
     last, received = refusal.last.decode("latin-1"), refusal.received.decode("latin-1")
     detail = f"Stream-Seq must rise bytewise: {received!r} came after {last!r}."
-    return problem(409, "SEQUENCE_REGRESSION", detail)
+    tail = (headers.STREAM_NEXT_OFFSET, format_offset(refusal.tail))
+    return problem(409, "SEQUENCE_REGRESSION", detail, tail)
+
+
+def _offset_conflict(refusal: OffsetConflict) -> Reply:
+    tail, expected = format_offset(refusal.tail), format_offset(refusal.expected)
+    detail = f"The stream ends at {tail.decode()}, not at {expected.decode()}."
+    return problem(409, "EXPECTED_OFFSET_CONFLICT", detail, (headers.STREAM_NEXT_OFFSET, tail))
+
+
+def _tag_conflict(refusal: TagConflict) -> Reply:
+    tail = format_offset(refusal.tail)
+    detail = f"The stream ends at {tail.decode()}, which has none of the tags in If-Match."
+    fields = (headers.STREAM_NEXT_OFFSET, tail), (b"etag", refusal.tag)
+    return problem(412, "PRECONDITION_FAILED", detail, *fields)
 
 
 def _fenced(refusal: Fenced) -> Reply:
@@ -397,6 +412,8 @@ REFUSALS: Final[dict[type, Callable[[Any], Reply]]] = {
     streams.Closed: _closed,
     streams.TypeMismatch: _type_mismatch,
     streams.SeqRegressed: _seq_regressed,
+    OffsetConflict: _offset_conflict,
+    TagConflict: _tag_conflict,
     Fenced: _fenced,
     Gap: _gap,
     BadStart: _bad_start,

@@ -3,7 +3,7 @@
 `reply_to` answers a decision by its type. Decisions whose reply needs more than themselves (a location,
 a cursor, what caches may do) have a function of their own. Refusals are in `problems`.
 
-PROTOCOL.md 5; rules A1, A6, A7, C1, C2, C6, R3, F3, G1 to G4, G8, L2, L4, X1 to X4.
+PROTOCOL.md 5; rules A1, A6, A7, C1, C2, C6, R3, F3, G1 to G4, G8, L2, L4, X1 to X4, X6.
 """
 
 from collections.abc import Callable, Iterable
@@ -16,7 +16,7 @@ from millstream.protocol.content import JSON, Kind, is_active
 from millstream.protocol.http import Header, Reply
 from millstream.protocol.offsets import format_offset
 
-EXTENSIONS: Final = (headers.MILLSTREAM_EXTENSIONS, b"until, list, parts, retain, delete")
+EXTENSIONS: Final = (headers.MILLSTREAM_EXTENSIONS, b"until, list, delete, parts, retain, expect")
 
 _CLOSED = (headers.STREAM_CLOSED, b"true")
 _UP_TO_DATE = (headers.STREAM_UP_TO_DATE, b"true")
@@ -134,14 +134,17 @@ def event_stream(chunk: reads.Chunk) -> Reply:
     return Reply(200, reply)
 
 
-def head(stream: streams.Stream) -> Reply:
-    """Describe a stream as it was configured (rule G8)."""
+def head(stream: streams.Stream, if_none_match: bytes | None = None) -> Reply:
+    """Describe a stream as it was configured, with the tag of its tail (rules G8, X6)."""
+    tag = caching.tail_tag(stream.id, stream.tail, closed=stream.closed)
     about = _description(stream)
+    about.append((b"etag", tag))
     if stream.lifetime.ttl_s is not None:
         about.append(_number(headers.STREAM_TTL, stream.lifetime.ttl_s))
     if stream.lifetime.expires_at is not None:
         about.append((headers.STREAM_EXPIRES_AT, stream.lifetime.expires_at))
-    return Reply(200, [*about, *_kept(stream), _NO_STORE, EXTENSIONS])
+    is_known = if_none_match is not None and caching.matches(if_none_match, tag)
+    return Reply(304 if is_known else 200, [*about, *_kept(stream), _NO_STORE, EXTENSIONS])
 
 
 def _kept(stream: streams.Stream) -> list[Header]:

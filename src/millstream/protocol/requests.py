@@ -3,7 +3,7 @@
 Parsing knows no stream. It understands a request or raises `MalformedError`; whether the request is
 accepted is decided in `streams`, `forks`, `parts` and `reads`.
 
-PROTOCOL.md 5; rules A3, A4, C2, C4, F1, G7, L1, X1, X2, X11.
+PROTOCOL.md 5; rules A3, A4, C2, C4, F1, G7, L1, X1, X2, X6, X11.
 """
 
 import enum
@@ -13,6 +13,7 @@ from typing import Final
 import msgspec
 
 from millstream.protocol import headers, json_frames
+from millstream.protocol.conditions import IF_MATCH, Condition, parse_condition
 from millstream.protocol.content import is_json
 from millstream.protocol.cursors import parse_cursor
 from millstream.protocol.errors import MalformedError
@@ -41,6 +42,7 @@ class AppendRequest(msgspec.Struct, frozen=True, gc=False):
     closes: bool
     stamp: Stamp | None
     seq: bytes | None
+    condition: Condition | None = None
 
 
 class CreateRequest(msgspec.Struct, frozen=True):
@@ -116,7 +118,10 @@ def parse_append(fields: Headers, body: bytes) -> AppendRequest:
                 raise MalformedError("EMPTY_APPEND", "An empty JSON array appends nothing.")
     elif not closes:
         raise MalformedError("EMPTY_APPEND", "An append needs a body, or Stream-Closed: true to close.")
-    return AppendRequest(body, content_type, closes, stamp, fields.get(headers.STREAM_SEQ))
+    condition = None
+    if headers.STREAM_EXPECTED_OFFSET in fields or IF_MATCH in fields:
+        condition = parse_condition(fields)
+    return AppendRequest(body, content_type, closes, stamp, fields.get(headers.STREAM_SEQ), condition)
 
 
 def parse_create(fields: Headers, body: bytes) -> CreateRequest:

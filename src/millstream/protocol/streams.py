@@ -5,12 +5,13 @@ a change to commit, or the reason for a refusal. `apply_append` is the only way 
 append changes a stream; an engine that replays its log calls the same function. What else changes
 streams: `lifecycle` (PUT and DELETE), `parts` (multipart appends), `forks`, `retention` (trims).
 
-PROTOCOL.md 5.2, 5.3; rules A1, A2, A4 to A9, X4.
+PROTOCOL.md 5.2, 5.3; rules A1, A2, A4 to A9, X4, X6.
 """
 
 import msgspec
 
-from millstream.protocol import producers, retention
+from millstream.protocol import conditions, producers, retention
+from millstream.protocol.conditions import OffsetConflict, TagConflict
 from millstream.protocol.content import Kind, same_type
 from millstream.protocol.expiry import FOREVER, Lifetime
 from millstream.protocol.producers import (
@@ -200,6 +201,7 @@ class SeqRegressed(msgspec.Struct, frozen=True, gc=False):
 
     last: bytes
     received: bytes
+    tail: int
 
 
 class StreamFull(msgspec.Struct, frozen=True, gc=False):
@@ -208,7 +210,18 @@ class StreamFull(msgspec.Struct, frozen=True, gc=False):
     max_bytes: int
 
 
-AppendRefusal = Closed | TypeMismatch | SeqRegressed | Fenced | Gap | BadStart | TooManyProducers | StreamFull
+AppendRefusal = (
+    Closed
+    | TypeMismatch
+    | Fenced
+    | Gap
+    | BadStart
+    | TooManyProducers
+    | SeqRegressed
+    | StreamFull
+    | OffsetConflict
+    | TagConflict
+)
 AppendPlan = Append | Duplicate | AlreadyClosed | AppendRefusal
 
 
@@ -240,9 +253,13 @@ def plan_append(
                 return room
             forgets = room
     if request.seq is not None and stream.last_seq is not None and request.seq <= stream.last_seq:
-        return SeqRegressed(stream.last_seq, request.seq)
+        return SeqRegressed(stream.last_seq, request.seq, stream.tail)
     if max_bytes and data and (full := refuse_growth(stream.own_bytes, len(data), max_bytes)):
         return full
+    if request.condition is not None:
+        conflict = conditions.refuse(request.condition, stream.id, stream.tail)
+        if conflict is not None:
+            return conflict
     return Append(data, stream.tail + len(data), request.closes, stamp, request.seq, forgets)
 
 

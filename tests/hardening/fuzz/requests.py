@@ -53,12 +53,15 @@ Content-Type: application/json
 Content-Type: text/plain
 Expect: 100-continue
 Host: i
+If-Match: "x", W/"y"
+If-Match: *
 If-None-Match: "x"
 Origin: http://h
 Producer-Epoch: 0
 Producer-Id: p
 Producer-Seq: 0
 Stream-Closed: true
+Stream-Expected-Offset: 0000000000000000_0000000000000000
 Stream-Expires-At: 2030-01-01T00:00:00Z
 Stream-Fork-Offset: now
 Stream-Fork-Sub-Offset: 1

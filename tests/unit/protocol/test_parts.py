@@ -5,6 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from millstream.protocol import parts, streams
+from millstream.protocol.conditions import Condition, OffsetConflict
 from millstream.protocol.content import Kind
 from millstream.protocol.errors import MalformedError
 from millstream.protocol.parts import CommitRequest, StageRequest
@@ -89,9 +90,22 @@ def test_a_commit_is_judged_as_an_append_before_its_parts_are_looked_for() -> No
     stream = new_stream(tail=5, producers={b"p": ProducerState(1, 4)}, last_seq=b"m")
     assert parts.plan_commit(stream, CommitRequest(["gone"], stamp=stamp)) == Duplicate(5, False, 1, 4)
     assert parts.plan_commit(stream, CommitRequest(["gone"], stamp=Stamp(b"p", 1, 6))) == Gap(5, 6)
-    regressed = streams.SeqRegressed(b"m", b"a")
+    regressed = streams.SeqRegressed(b"m", b"a", 5)
     assert parts.plan_commit(stream, CommitRequest(["gone"], seq=b"a")) == regressed
     assert parts.plan_commit(stream, CommitRequest(["gone"], seq=b"z")) == parts.PartMissing("gone")
+
+
+def test_where_a_commit_expects_the_tail_is_asked_after_its_parts() -> None:
+    """X6: a commit that comes again finds its parts missing, which says more than that the tail moved."""
+    stream, _ = with_parts(a=b"1")
+    elsewhere = Condition(stream.tail + 1, None)
+    conflict = OffsetConflict(stream.tail + 1, stream.tail)
+    assert parts.plan_commit(stream, CommitRequest(["a"], condition=elsewhere)) == conflict
+    assert parts.plan_commit(stream, CommitRequest(["gone"], condition=elsewhere)) == parts.PartMissing(
+        "gone"
+    )
+    here = Condition(stream.tail, None)
+    assert isinstance(parts.plan_commit(stream, CommitRequest(["a"], condition=here)), parts.Commit)
 
 
 def test_parts_expire_after_a_day_oldest_first() -> None:
@@ -141,9 +155,11 @@ def test_a_part_is_read_like_an_append() -> None:
     for body in (b"[]", b"", b"[1,"):
         with pytest.raises(MalformedError):
             parts.parse_stage("a", fields, body)
-    with pytest.raises(MalformedError) as refused:
-        parts.parse_stage("a", fields | {b"stream-closed": b"true"}, b"1")
-    assert refused.value.code == "PART_WITH_COMMIT_HEADERS"
+    expected = {b"stream-expected-offset": b"0000000000000000_0000000000000010"}
+    for more in ({b"stream-closed": b"true"}, {b"stream-seq": b"1"}, expected, {b"if-match": b'"a"'}):
+        with pytest.raises(MalformedError) as refused:
+            parts.parse_stage("a", fields | more, b"1")
+        assert refused.value.code == "PART_WITH_COMMIT_HEADERS"
 
 
 def test_a_commit_is_read_with_all_that_an_append_may_carry() -> None:
@@ -153,10 +169,11 @@ def test_a_commit_is_read_with_all_that_an_append_may_carry() -> None:
         b"producer-id": b"p",
         b"producer-epoch": b"1",
         b"producer-seq": b"2",
+        b"stream-expected-offset": b"0000000000000000_0000000000000010",
     }
-    stamp = Stamp(b"p", 1, 2)
-    assert parts.parse_commit(fields, b'{"parts":["b","a"]}') == CommitRequest(["b", "a"], True, stamp, b"s")
-    assert parts.parse_commit(fields, b'{"parts":[]}') == AppendRequest(b"", b"", True, stamp, b"s")
+    rest = True, Stamp(b"p", 1, 2), b"s", Condition(10, None)
+    assert parts.parse_commit(fields, b'{"parts":["b","a"]}') == CommitRequest(["b", "a"], *rest)
+    assert parts.parse_commit(fields, b'{"parts":[]}') == AppendRequest(b"", b"", *rest)
 
 
 @pytest.mark.parametrize(

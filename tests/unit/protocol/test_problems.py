@@ -5,6 +5,7 @@ import json
 import pytest
 
 from millstream.protocol import forks, lifecycle, problems, streams
+from millstream.protocol.conditions import OffsetConflict, TagConflict
 from millstream.protocol.content import Kind
 from millstream.protocol.errors import (
     MalformedError,
@@ -33,7 +34,9 @@ PROBLEMS = [
     (streams.NotSaved("/a"), 503, "STREAM_NOT_SAVED", [(b"retry-after", b"5")]),
     (streams.Closed(10), 409, "STREAM_CLOSED", [NEXT, CLOSED]),
     (streams.TypeMismatch(b"a/b", b"c/d"), 409, "CONTENT_TYPE_MISMATCH", []),
-    (streams.SeqRegressed(b"b", b"a"), 409, "SEQUENCE_REGRESSION", []),
+    (streams.SeqRegressed(b"b", b"a", 10), 409, "SEQUENCE_REGRESSION", [NEXT]),
+    (OffsetConflict(8, 10), 409, "EXPECTED_OFFSET_CONFLICT", [NEXT]),
+    (TagConflict(10, b'"1:10:10"'), 412, "PRECONDITION_FAILED", [NEXT, (b"etag", b'"1:10:10"')]),
     (Fenced(3), 403, "STALE_EPOCH", [(b"producer-epoch", b"3")]),
     (Gap(6, 8), 409, "SEQUENCE_GAP", [(b"producer-expected-seq", b"6"), (b"producer-received-seq", b"8")]),
     (BadStart(4), 400, "EPOCH_START", []),
@@ -55,7 +58,7 @@ PROBLEMS = [
 
 @pytest.mark.parametrize(("decision", "status", "code", "headers"), PROBLEMS)
 def test_a_refusal_says_why(decision: object, status: int, code: str, headers: list[Header]) -> None:
-    """A5 to A7, R2, F1, F2, H2."""
+    """A5 to A7, R2, F1, F2, H2, X6."""
     assert_problem(reply_to(decision), status, code, headers)
 
 
@@ -88,7 +91,7 @@ def assert_problem(reply: Reply, status: int, code: str, headers: list[Header]) 
     [
         streams.NotFound('/"><script>alert(1)</script>\u2028'),
         streams.TypeMismatch(b"a/b", b'x"\xff\x80y'),
-        streams.SeqRegressed(b'"', b"\xfe\x00"),
+        streams.SeqRegressed(b'"', b"\xfe\x00", 0),
     ],
 )
 def test_input_is_echoed_only_inside_of_json(decision: object) -> None:

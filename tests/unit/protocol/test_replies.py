@@ -183,6 +183,16 @@ def test_head_describes_the_stream_as_it_was_configured(
 ) -> None:
     """G8, F3: fork headers never appear."""
     reply = replies.head(stream(**state, fork=streams.Fork(1, "/source", 0, 0, 0)))
-    expected = [(b"content-type", b"Text/Plain"), NEXT, NO_STORE, replies.EXTENSIONS, *headers]
+    tag = (b"etag", caching.tail_tag(1, 10, closed="closed" in state))
+    expected = [(b"content-type", b"Text/Plain"), NEXT, NO_STORE, replies.EXTENSIONS, tag, *headers]
     assert reply.status == 200
     assert sorted(reply.headers) == sorted(expected)
+
+
+def test_head_says_when_the_tail_is_where_the_client_knows_it() -> None:
+    """G3, X6: the tag is that of a read at the tail, and another one after every change."""
+    found = dict(replies.head(stream(id=255)).headers)
+    assert found[b"etag"] == dict(replies.read(chunk(b"")).headers)[b"etag"]
+    assert replies.head(stream(id=255), found[b"etag"]).status == 304
+    assert replies.head(stream(id=255, tail=11), found[b"etag"]).status == 200
+    assert replies.head(stream(id=255, closed=True), found[b"etag"]).status == 200

@@ -1,4 +1,4 @@
-"""What may happen to a stream: rules C1, C4, C5, A1 to A9, R2, F1, F2."""
+"""What may happen to a stream: rules C1, C4, C5, A1 to A9, R2, F1, F2, X6."""
 
 from typing import Any
 
@@ -8,6 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from millstream.protocol import lifecycle, streams
+from millstream.protocol.caching import tail_tag
+from millstream.protocol.conditions import Condition, OffsetConflict, TagConflict
 from millstream.protocol.content import kind_of
 from millstream.protocol.errors import MalformedError
 from millstream.protocol.expiry import FOREVER, Lifetime
@@ -29,6 +31,7 @@ from millstream.protocol.streams import (
 
 TEXT = b"text/plain"
 TAIL = 10
+TAG = tail_tag(1, TAIL, closed=False)
 LAST = ProducerState(3, 5)
 CLOSER = Stamp(b"closer", 0, 2)
 
@@ -45,8 +48,13 @@ def post(
     closes: bool = False,
     stamp: tuple[bytes, int, int] | None = None,
     seq: bytes | None = None,
+    expected: int | None = None,
+    tag: bytes | None = None,
 ) -> AppendRequest:
-    return AppendRequest(data, content_type, closes, Stamp(*stamp) if stamp is not None else None, seq)
+    producer = Stamp(*stamp) if stamp is not None else None
+    tags = (tag,) if tag is not None else None
+    condition = Condition(expected, tags) if expected is not None or tags is not None else None
+    return AppendRequest(data, content_type, closes, producer, seq, condition)
 
 
 OPEN = {"producers": {b"p": LAST}, "last_seq": b"b"}
@@ -82,14 +90,37 @@ CLOSED_BY_PRODUCER = CLOSED | {"closed_by": CLOSER, "producers": {b"p": LAST, b"
         # Then Stream-Seq: bytewise, strictly rising, and only when nothing was refused before (A2, A9).
         (OPEN, post(b"a", seq=b"c"), Append(b"a", 11, False, None, b"c")),
         (OPEN, post(b"a", seq=b"b0"), Append(b"a", 11, False, None, b"b0")),
-        (OPEN, post(b"a", seq=b"b"), SeqRegressed(b"b", b"b")),
-        (OPEN, post(b"a", seq=b"B"), SeqRegressed(b"b", b"B")),
-        (OPEN, post(b"a", seq=b"a9"), SeqRegressed(b"b", b"a9")),
+        (OPEN, post(b"a", seq=b"b"), SeqRegressed(b"b", b"b", TAIL)),
+        (OPEN, post(b"a", seq=b"B"), SeqRegressed(b"b", b"B", TAIL)),
+        (OPEN, post(b"a", seq=b"a9"), SeqRegressed(b"b", b"a9", TAIL)),
         (OPEN, post(b"a", stamp=(b"p", 3, 5), seq=b"a"), Duplicate(TAIL, False, 3, 5)),
         (OPEN, post(b"a", stamp=(b"p", 3, 9), seq=b"a"), Gap(6, 9)),
-        (OPEN, post(b"a", stamp=(b"p", 3, 6), seq=b"a"), SeqRegressed(b"b", b"a")),
-        (OPEN, post(closes=True, seq=b"a"), SeqRegressed(b"b", b"a")),
+        (OPEN, post(b"a", stamp=(b"p", 3, 6), seq=b"a"), SeqRegressed(b"b", b"a", TAIL)),
+        (OPEN, post(closes=True, seq=b"a"), SeqRegressed(b"b", b"a", TAIL)),
         ({}, post(b"a", seq=b"\x00"), Append(b"a", 11, False, None, b"\x00")),
+        # Last of all, where the writer expects the tail: by offset, by tag, or both (X6).
+        (OPEN, post(b"a", expected=TAIL), Append(b"a", 11, False, None, None)),
+        (OPEN, post(b"a", expected=9), OffsetConflict(9, TAIL)),
+        (OPEN, post(b"a", expected=11), OffsetConflict(11, TAIL)),
+        (OPEN, post(closes=True, expected=TAIL), Append(b"", 10, True, None, None)),
+        (OPEN, post(closes=True, expected=0), OffsetConflict(0, TAIL)),
+        (OPEN, post(b"a", tag=TAG), Append(b"a", 11, False, None, None)),
+        (OPEN, post(b"a", tag=b'"other"'), TagConflict(TAIL, TAG)),
+        (OPEN, post(b"a", tag=tail_tag(2, TAIL, closed=False)), TagConflict(TAIL, TAG)),
+        (OPEN, post(b"a", expected=TAIL, tag=TAG), Append(b"a", 11, False, None, None)),
+        (OPEN, post(b"a", expected=TAIL, tag=b'"other"'), TagConflict(TAIL, TAG)),
+        (OPEN, post(b"a", expected=9, tag=b'"other"'), OffsetConflict(9, TAIL)),
+        (OPEN, post(b"a", expected=9, content_type=b"a/b"), TypeMismatch(TEXT, b"a/b")),
+        (OPEN, post(b"a", expected=9, stamp=(b"p", 3, 5)), Duplicate(TAIL, False, 3, 5)),
+        (OPEN, post(b"a", expected=9, stamp=(b"p", 2, 0)), Fenced(3)),
+        (OPEN, post(b"a", expected=9, stamp=(b"p", 3, 8)), Gap(6, 8)),
+        (OPEN, post(b"a", expected=9, stamp=(b"p", 3, 6)), OffsetConflict(9, TAIL)),
+        (OPEN, post(b"a", expected=9, seq=b"a"), SeqRegressed(b"b", b"a", TAIL)),
+        (OPEN, post(b"a", expected=9, seq=b"c"), OffsetConflict(9, TAIL)),
+        (CLOSED, post(b"a", expected=9), Closed(TAIL)),
+        (CLOSED, post(b"a", tag=b'"other"'), Closed(TAIL)),
+        (CLOSED, post(closes=True, expected=9), AlreadyClosed(TAIL)),
+        (CLOSED, post(closes=True, tag=b'"other"'), AlreadyClosed(TAIL)),
         # A closed stream says so first (A2, A5).
         (CLOSED, post(b"a"), Closed(TAIL)),
         (CLOSED, post(b"a", closes=True), Closed(TAIL)),
@@ -119,7 +150,7 @@ CLOSED_BY_PRODUCER = CLOSED | {"closed_by": CLOSER, "producers": {b"p": LAST, b"
 def test_an_append_is_decided_in_the_order_of_the_rules(
     state: dict[str, Any], request_: AppendRequest, plan: streams.AppendPlan
 ) -> None:
-    """A2 to A9, R2."""
+    """A2 to A9, R2, X6."""
     assert streams.plan_append(stream(**state), request_) == plan
 
 
@@ -130,6 +161,8 @@ appends = st.builds(
     closes=st.booleans(),
     stamp=st.none() | st.tuples(st.sampled_from([b"p", b"q"]), st.integers(0, 2), st.integers(0, 3)),
     seq=st.none() | st.sampled_from([b"a", b"b", b"c"]),
+    expected=st.none() | st.integers(8, 16),
+    tag=st.none() | st.sampled_from([TAG, b'"other"']),
 )
 
 

@@ -90,8 +90,8 @@ class Drive:
                 return await self._download.read() if self._download is not None else b""
             case Shut():
                 return self._shut()
-            case Call(function, error):
-                return await settled(function(error))
+            case Call(function, argument):
+                return await settled(function(argument))
             case _:
                 raise AssertionError(effect)
 
@@ -120,6 +120,8 @@ async def run(transport: AsyncTransport, plan: Plan[R]) -> R:
             try:
                 if isinstance(effect, Send):
                     outcome = await sent(transport, await prepared(effect.endpoint, effect.ask))
+                elif isinstance(effect, Call):
+                    outcome = await settled(effect.function(effect.argument))
                 else:
                     assert isinstance(effect, Sleep), effect
                     await asyncio.sleep(effect.seconds)

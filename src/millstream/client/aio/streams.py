@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import (
     AsyncIterable,
+    Callable,
     Iterable,
 )
 from typing import Any, Self
@@ -10,12 +11,13 @@ from typing import Any, Self
 from millstream.client.aio.driving import run
 from millstream.client.aio.parts import Multipart
 from millstream.client.aio.responses import Opening
-from millstream.client.core import bodies, writing
+from millstream.client.core import bodies, extensions, writing
 from millstream.client.core.batching import AppendQueue, Entry
 from millstream.client.core.dual import on_class_or_instance
 from millstream.client.core.endpoints import Endpoint
 from millstream.client.core.errors import MillstreamError, TransportError
 from millstream.client.core.exchanges import Terms
+from millstream.client.core.extensions import Extension
 from millstream.client.core.models import (
     AppendResult,
     CloseResult,
@@ -30,6 +32,7 @@ from millstream.client.core.parts import PART_BYTES, Draft, Parts
 from millstream.client.core.reading import Memory, Reader
 from millstream.client.core.retry import DEFAULT, Retry
 from millstream.client.core.transport import AsyncTransport
+from millstream.client.core.updating import Update
 from millstream.client.http.aio_sockets import shared_client
 
 DEFAULT_TIMEOUT_S = 30.0
@@ -100,6 +103,7 @@ class DurableStream:
         self._client = client
         self._memory = Memory()
         self._parts = Parts(self._endpoint, self._terms)
+        self._expect = Extension(self._endpoint, self._terms, extensions.EXPECT)
         self._queue: AppendQueue[_Waiter] = AppendQueue()
         self._sending: set[asyncio.Task[None]] = set()
 
@@ -188,18 +192,26 @@ class DurableStream:
         return await run(self._transport, writing.delete(self._endpoint, self._terms))
 
     async def append(
-        self, data: Any, *, seq: str | None = None, producer: ProducerStamp | None = None
+        self,
+        data: Any,
+        *,
+        seq: str | None = None,
+        producer: ProducerStamp | None = None,
+        expected_offset: str | None = None,
     ) -> AppendResult:
         """Append one message and return where the stream ends now.
 
         Appends made while another is under way share the next request. A connection that breaks raises
         `TransportError`, because the append may have been stored. With a producer's stamp a repetition is
-        safe, and the append is retried.
+        safe, and the append is retried. With `expected_offset`, a stream that ends elsewhere takes nothing,
+        and `OffsetConflictError` is raised.
         """
         as_json = await self._knows_json()
         message = bodies.message(data, as_json=as_json)
-        if producer is not None:
-            return await self._post([message], as_json, seq, producer)
+        if expected_offset is not None:
+            await run(self._transport, self._expect.content_type())
+        if producer is not None or expected_offset is not None:
+            return await self._post([message], as_json, seq, producer, expected_offset)
         entry: Entry[_Waiter] = Entry(
             message, asyncio.get_running_loop().create_future(), alone=seq is not None
         )
@@ -218,32 +230,63 @@ class DurableStream:
         finally:
             self._pass_on()
 
-    async def append_all(self, messages: Iterable[Any] | AsyncIterable[Any]) -> AppendResult | None:
+    async def append_all(
+        self, messages: Iterable[Any] | AsyncIterable[Any], *, expected_offset: str | None = None
+    ) -> AppendResult | None:
         """Append many messages in few requests, in order. Returns None if there are none.
 
-        Each request is atomic. After an error, earlier requests remain stored.
+        Each request is atomic. After an error, earlier requests remain stored. With `expected_offset`, each
+        request expects the stream to end where the one before it ended, so nobody else's message is between.
         """
+        if expected_offset is not None:
+            await run(self._transport, self._expect.content_type())
         as_json = await self._knows_json()
         collected = [one async for one in messages] if isinstance(messages, AsyncIterable) else messages
         result = None
         written = (bodies.message(message, as_json=as_json) for message in collected)
         for batch in bodies.pack(written, max_bytes=1024 * 1024):
-            result = await self._post(batch, as_json, None, None)
+            result = await self._post(batch, as_json, None, None, expected_offset)
+            expected_offset = result.next_offset if expected_offset is not None else None
         return result
 
-    async def close(self, body: Any = None, *, content_type: str | None = None) -> CloseResult:
+    async def close(
+        self, body: Any = None, *, content_type: str | None = None, expected_offset: str | None = None
+    ) -> CloseResult:
         """Close the stream: readers see its end, and further appends are refused.
 
         Without a last message this is idempotent. With one it is an append, and raises
         `StreamClosedError` on a stream that is already closed. `IdempotentProducer.close` is idempotent
-        in both cases.
+        in both cases. With `expected_offset`, a stream that ends elsewhere stays open, and
+        `OffsetConflictError` is raised.
         """
+        if expected_offset is not None:
+            await run(self._transport, self._expect.content_type())
         written = b""
         if body is not None:
             as_json = bodies.is_json(content_type) if content_type is not None else await self._knows_json()
             written = bodies.join([bodies.message(body, as_json=as_json)], as_json=as_json)
         kind = (content_type or self.content_type or "").encode("latin-1")
-        return await run(self._transport, writing.close(self._endpoint, self._terms, written, kind))
+        plan = writing.close(self._endpoint, self._terms, written, kind, expected_offset)
+        return await run(self._transport, plan)
+
+    async def update(self, decide: Callable[[Any], Any], *, offset: str = "-1") -> AppendResult | None:
+        """Decide what to append by what the stream holds, with nobody else writing in between.
+
+        `decide` gets all messages from `offset` to the tail (bytes, unless the stream is JSON), and returns
+        what to append: a message, on a JSON stream also a list of messages, or None for nothing. If somebody
+        else appends meanwhile, what is new is read, and `decide` is called again with all of it; so it should
+        do nothing but decide. It may be a coroutine function. After a minute of conflicts,
+        `OffsetConflictError` is raised.
+
+        >>> def count(messages):
+        ...     return {"total": (messages[-1]["total"] if messages else 0) + 1}
+        >>> asyncio.run(DurableStream(url).update(count)).next_offset[-2:]
+        '12'
+
+        An append whose answer was lost is found again, and never stored twice.
+        """
+        update = Update(self._endpoint, self._terms, self._expect, offset)
+        return await run(self._transport, update.plan(decide))
 
     async def fork(
         self,
@@ -295,6 +338,7 @@ class DurableStream:
         seq: str | None = None,
         producer: ProducerStamp | None = None,
         close: bool = False,
+        expected_offset: str | None = None,
     ) -> AppendResult:
         """Append parts in this order, atomically.
 
@@ -302,7 +346,9 @@ class DurableStream:
         the first commit wins, and any other with the same stamp is a `duplicate`. A missing part raises
         `PartMissingError`.
         """
-        plan = self._parts.commit(list(ids), seq=seq, stamp=producer, closes=close)
+        plan = self._parts.commit(
+            list(ids), seq=seq, stamp=producer, closes=close, expected_offset=expected_offset
+        )
         return await run(self._transport, plan)
 
     async def drop_part(self, id: str) -> None:
@@ -380,9 +426,16 @@ class DurableStream:
             self._pass_on()
 
     async def _post(
-        self, messages: list[bytes], as_json: bool, seq: str | None, stamp: ProducerStamp | None
+        self,
+        messages: list[bytes],
+        as_json: bool,
+        seq: str | None,
+        stamp: ProducerStamp | None,
+        expected_offset: str | None = None,
     ) -> AppendResult:
         kind = (self.content_type or "").encode("latin-1")
         body = bodies.join(messages, as_json=as_json)
-        ask = writing.append_ask(body, self._terms, kind, seq=seq, stamp=stamp)
+        ask = writing.append_ask(
+            body, self._terms, kind, seq=seq, stamp=stamp, expected_offset=expected_offset
+        )
         return await run(self._transport, writing.append(self._endpoint, self._terms, ask))

@@ -6,6 +6,7 @@
     |-- StreamExistsError         409   PUT: the path is taken by another configuration
     |-- StreamClosedError         409   append to a closed stream; `final_offset`
     |-- SequenceConflictError     409   `Stream-Seq` did not rise
+    |-- OffsetConflictError       409   the stream ends elsewhere than expected; `current_offset`
     |-- SequenceGapError          409   producer: appends are missing; `expected`, `received`
     |-- ContentTypeMismatchError  409   append with another content type
     |-- PartMissingError          409   commit of a part that is not staged
@@ -162,6 +163,25 @@ class SequenceConflictError(MillstreamError):
     """
 
     default_code, default_status = "SEQUENCE_CONFLICT", 409
+
+
+class OffsetConflictError(MillstreamError):
+    """The stream does not end at the append's `expected_offset`, but at `current_offset`.
+
+    >>> before = log.head().offset
+    >>> stored = log.append("from somebody else")
+    >>> try:
+    ...     log.append("too late", expected_offset=before)
+    ... except OffsetConflictError as error:
+    ...     error.current_offset == stored.next_offset
+    True
+    """
+
+    default_code, default_status = "EXPECTED_OFFSET_CONFLICT", 409
+
+    def __init__(self, message: str, *, url: str | None = None, current_offset: str | None = None) -> None:
+        super().__init__(message, url=url, offset=current_offset)
+        self.current_offset = current_offset
 
 
 class SequenceGapError(MillstreamError):

@@ -8,7 +8,7 @@ outcome, or throws the `TransportError` that it raised:
     Read()                -> bytes             b"" at the end
     Shut()                -> None              close what was opened
     Sleep(seconds)        -> None
-    Call(function, error) -> its result        the user's `on_error`
+    Call(function, value) -> its result        the user's `on_error` or `decide`
     Deliver(chunk)        -> None              for the user: the driver returns to its caller
     Started()             -> None              the first successful response has arrived
 """
@@ -58,8 +58,8 @@ class Sleep(msgspec.Struct, frozen=True, gc=False):
 class Call(msgspec.Struct, frozen=True, gc=False):
     """Call the user's function."""
 
-    function: Callable[[Exception], Any]
-    error: Exception
+    function: Callable[[Any], Any]
+    argument: Any
 
 
 class Started(msgspec.Struct, frozen=True, gc=False):
@@ -204,6 +204,10 @@ def _conflict(url: str, ask: Ask, answer: Answer, problem: _Problem, because: st
         received = number(found, headers.PRODUCER_RECEIVED_SEQ, url)
         message = f"The producer's append {received} came before {expected}"
         return errors.SequenceGapError(message, url=url, expected=expected, received=received)
+    if headers.STREAM_EXPECTED_OFFSET in ask.headers and _is_elsewhere(ask, found, problem):
+        current = _text(found, headers.STREAM_NEXT_OFFSET)
+        message = f"The stream ends at {current}, not where it was expected to"
+        return errors.OffsetConflictError(message, url=url, current_offset=current)
     if problem.code in _PART_ERRORS:
         return _PART_ERRORS[problem.code](f"The parts do not fit{because}", url=url)
     if ask.method == b"PUT":
@@ -214,6 +218,14 @@ def _conflict(url: str, ask: Ask, answer: Answer, problem: _Problem, because: st
     ):
         return errors.ContentTypeMismatchError(f"Not the stream's content type{because}", url=url)
     return errors.SequenceConflictError(f"The sequence must rise{because}", url=url)
+
+
+def _is_elsewhere(ask: Ask, found: Headers, problem: _Problem) -> bool:
+    """Tell by the code, or on servers without codes by the tail that the refusal names."""
+    if problem.code:
+        return problem.code == "EXPECTED_OFFSET_CONFLICT"
+    tail = found.get(headers.STREAM_NEXT_OFFSET)
+    return tail is not None and tail != ask.headers[headers.STREAM_EXPECTED_OFFSET]
 
 
 _REASON = re.compile(r'error="([^"]*)"(?:.*error_description="([^"]*)")?', re.IGNORECASE)

@@ -1,7 +1,6 @@
 """Multipart appends, as plans: stage parts, commit them atomically, drop those that are not needed.
 
-A server without the extension would treat a part as a plain append, so every handle checks once, with a
-HEAD. Everything is safe to retry: staging the same part twice changes nothing, and a commit consumes its
+Everything is safe to retry: staging the same part twice changes nothing, and a commit consumes its
 parts, so it cannot happen twice. Whether a commit happened is known from the producer's stamp, or
 because this client staged all of its parts under unique ids.
 
@@ -13,14 +12,14 @@ import uuid
 from collections.abc import Sequence
 from typing import Any, Final
 
-from millstream.client.core import bodies, errors, writing
+from millstream.client.core import bodies, errors, extensions, writing
 from millstream.client.core.endpoints import Ask, Endpoint
 from millstream.client.core.exchanges import Plan, Terms, exchange, refusal
+from millstream.client.core.extensions import Extension
 from millstream.client.core.models import AppendResult, ProducerStamp
 from millstream.client.core.retry import Attempts
 from millstream.protocol import headers
 
-EXTENSION: Final = "parts"
 PART_BYTES: Final = 4 * 2**20
 """The default size at which a part is staged."""
 
@@ -35,17 +34,8 @@ class Parts:
     def __init__(self, endpoint: Endpoint, terms: Terms) -> None:
         self.endpoint = endpoint
         self.terms = terms
-        self._content_type: str | None = None
-
-    def content_type(self) -> Plan[str]:
-        """Look up the stream's content type, and check once that the server has the extension."""
-        if self._content_type is None:
-            found = yield from writing.head(self.endpoint, self.terms)
-            if EXTENSION not in found.extensions:
-                message = "The server has no multipart appends (Millstream-Extensions does not name parts)"
-                raise errors.NotSupportedError(message, url=self.endpoint.url)
-            self._content_type = found.content_type or "application/octet-stream"
-        return self._content_type
+        self.content_type = Extension(endpoint, terms, extensions.PARTS).content_type
+        self._check_expect = Extension(endpoint, terms, extensions.EXPECT).content_type
 
     def stage(self, id: str, data: Any) -> Plan[None]:
         """Stage a part."""
@@ -73,12 +63,17 @@ class Parts:
         seq: str | None,
         stamp: ProducerStamp | None,
         closes: bool,
+        expected_offset: str | None = None,
         sure: bool = False,
     ) -> Plan[AppendResult]:
         """Commit parts. `sure`: they certainly were staged, so on a retry their absence means success."""
         yield from self.content_type()
+        if expected_offset is not None:
+            yield from self._check_expect()
         body = bodies.to_json({"parts": list(ids)})
-        plain = writing.append_ask(body, self.terms, _JSON, seq=seq, stamp=stamp, closes=closes)
+        plain = writing.append_ask(
+            body, self.terms, _JSON, seq=seq, stamp=stamp, closes=closes, expected_offset=expected_offset
+        )
         ask = Ask(plain.method, plain.headers, (("parts", "commit"),), body, plain.timeout_s)
         attempts = Attempts(self.terms.retry, self.terms.chance)
         safe = stamp is not None or sure
@@ -129,7 +124,7 @@ class Draft:
             self._size += len(message) + 1
 
     def commit(
-        self, *, seq: str | None, stamp: ProducerStamp | None, closes: bool
+        self, *, seq: str | None, stamp: ProducerStamp | None, closes: bool, expected_offset: str | None
     ) -> Plan[AppendResult | None]:
         """Commit everything; None if there is nothing to do."""
         self._check_open()
@@ -140,7 +135,12 @@ class Draft:
         if self._ids or closes:
             sure = time.monotonic() - self._begun_s < _SURE_S
             result = yield from self._parts.commit(
-                self._ids, seq=seq, stamp=stamp, closes=closes, sure=sure and bool(self._ids)
+                self._ids,
+                seq=seq,
+                stamp=stamp,
+                closes=closes,
+                expected_offset=expected_offset,
+                sure=sure and bool(self._ids),
             )
             if result.duplicate:  # then these parts may never have been used
                 yield from self._drop_all()

@@ -121,6 +121,7 @@ def append_ask(
     seq: str | None = None,
     stamp: ProducerStamp | None = None,
     closes: bool = False,
+    expected_offset: str | None = None,
 ) -> Ask:
     """Make the request of an append; with `closes` it closes the stream."""
     fields: Headers = {headers.CONTENT_TYPE: content_type} if body else {}
@@ -128,6 +129,8 @@ def append_ask(
         fields[headers.STREAM_SEQ] = seq.encode("latin-1")
     if closes:
         fields[headers.STREAM_CLOSED] = _TRUE
+    if expected_offset is not None:
+        fields[headers.STREAM_EXPECTED_OFFSET] = expected_offset.encode("latin-1")
     if stamp is not None:
         fields[headers.PRODUCER_ID] = stamp.id.encode("latin-1")
         fields[headers.PRODUCER_EPOCH] = b"%d" % stamp.epoch
@@ -159,9 +162,11 @@ def appended(endpoint: Endpoint, terms: Terms, ask: Ask, answer: Answer) -> Appe
     )
 
 
-def close(endpoint: Endpoint, terms: Terms, body: bytes, content_type: bytes) -> Plan[CloseResult]:
+def close(
+    endpoint: Endpoint, terms: Terms, body: bytes, content_type: bytes, expected_offset: str | None = None
+) -> Plan[CloseResult]:
     """Close a stream. With a last message this is an append, and not safe to retry."""
-    ask = append_ask(body, terms, content_type, closes=True)
+    ask = append_ask(body, terms, content_type, closes=True, expected_offset=expected_offset)
     answer = yield from exchange(endpoint, ask, terms, safe=not body)
     result = appended(endpoint, terms, ask, answer)
     if not result.stream_closed:

@@ -82,8 +82,8 @@ class Drive:
                 return self._download.read() if self._download is not None else b""
             case Shut():
                 return self._shut()
-            case Call(function, error):
-                return settled(function(error))
+            case Call(function, argument):
+                return settled(function(argument))
             case _:
                 raise AssertionError(effect)
 
@@ -102,6 +102,8 @@ def run(transport: Transport, plan: Plan[R]) -> R:
             try:
                 if isinstance(effect, Send):
                     outcome = sent(transport, prepared(effect.endpoint, effect.ask))
+                elif isinstance(effect, Call):
+                    outcome = settled(effect.function(effect.argument))
                 else:
                     assert isinstance(effect, Sleep), effect
                     time.sleep(effect.seconds)

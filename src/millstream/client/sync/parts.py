@@ -41,14 +41,23 @@ class Multipart:
             self.write(message)
 
     def commit(
-        self, *, seq: str | None = None, producer: ProducerStamp | None = None, close: bool = False
+        self,
+        *,
+        seq: str | None = None,
+        producer: ProducerStamp | None = None,
+        close: bool = False,
+        expected_offset: str | None = None,
     ) -> AppendResult | None:
         """Append everything written so far; None if that is nothing. Call it once.
 
-        `seq`, `producer` and `close` mean the same as on an append. If the result is a duplicate, the stream
-        holds what was first committed with this producer's stamp, and nothing of this one.
+        `seq`, `producer`, `close` and `expected_offset` mean the same as on an append. If the result is a
+        duplicate, the stream holds what was first committed with this producer's stamp, and nothing of this
+        one.
         """
-        self.result = run(self._transport, self._draft.commit(seq=seq, stamp=producer, closes=close))
+        self.result = run(
+            self._transport,
+            self._draft.commit(seq=seq, stamp=producer, closes=close, expected_offset=expected_offset),
+        )
         return self.result
 
     def abort(self) -> None:

@@ -1,16 +1,17 @@
 """Streams of the sync shell: methods block. The twin of aio/streams."""
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Any, Self
 
-from millstream.client.core import bodies, writing
+from millstream.client.core import bodies, extensions, writing
 from millstream.client.core.batching import AppendQueue, Entry
 from millstream.client.core.dual import on_class_or_instance
 from millstream.client.core.endpoints import Endpoint
 from millstream.client.core.errors import MillstreamError, TransportError
 from millstream.client.core.exchanges import Terms
+from millstream.client.core.extensions import Extension
 from millstream.client.core.models import (
     AppendResult,
     CloseResult,
@@ -25,6 +26,7 @@ from millstream.client.core.parts import PART_BYTES, Draft, Parts
 from millstream.client.core.reading import Memory, Reader
 from millstream.client.core.retry import DEFAULT, Retry
 from millstream.client.core.transport import Transport
+from millstream.client.core.updating import Update
 from millstream.client.http.sync_sockets import shared_client
 from millstream.client.sync.driving import run
 from millstream.client.sync.parts import Multipart
@@ -110,6 +112,7 @@ class DurableStream:
         self._transport = client or shared_client()
         self._memory = Memory()
         self._parts = Parts(self._endpoint, self._terms)
+        self._expect = Extension(self._endpoint, self._terms, extensions.EXPECT)
         self._lock = threading.Lock()
         self._queue: AppendQueue[_Waiter] = AppendQueue()
 
@@ -195,18 +198,26 @@ class DurableStream:
         return run(self._transport, writing.delete(self._endpoint, self._terms))
 
     def append(
-        self, data: Any, *, seq: str | None = None, producer: ProducerStamp | None = None
+        self,
+        data: Any,
+        *,
+        seq: str | None = None,
+        producer: ProducerStamp | None = None,
+        expected_offset: str | None = None,
     ) -> AppendResult:
         """Append one message and return where the stream ends now.
 
         Appends made by other threads while one is under way share the next request. A connection that
         breaks raises `TransportError`, because the append may have been stored. With a producer's stamp
-        a repetition is safe, and the append is retried.
+        a repetition is safe, and the append is retried. With `expected_offset`, a stream that ends elsewhere
+        takes nothing, and `OffsetConflictError` is raised.
         """
         as_json = self._knows_json()
         message = bodies.message(data, as_json=as_json)
-        if producer is not None:
-            return self._post([message], as_json, seq, producer)
+        if expected_offset is not None:
+            run(self._transport, self._expect.content_type())
+        if producer is not None or expected_offset is not None:
+            return self._post([message], as_json, seq, producer, expected_offset)
         entry = Entry(message, _Waiter(), alone=seq is not None)
         with self._lock:
             leads = self._queue.enter(entry)
@@ -219,31 +230,63 @@ class DurableStream:
                 raise outcome
         return self._lead(entry, as_json, seq)
 
-    def append_all(self, messages: Iterable[Any]) -> AppendResult | None:
+    def append_all(
+        self, messages: Iterable[Any], *, expected_offset: str | None = None
+    ) -> AppendResult | None:
         """Append many messages in few requests, in order. Returns None if there are none.
 
-        Each request is atomic. After an error, earlier requests remain stored.
+        Each request is atomic. After an error, earlier requests remain stored. With `expected_offset`, each
+        request expects the stream to end where the one before it ended, so nobody else's message is between.
         """
+        if expected_offset is not None:
+            run(self._transport, self._expect.content_type())
         as_json = self._knows_json()
         result = None
         written = (bodies.message(message, as_json=as_json) for message in messages)
         for batch in bodies.pack(written, max_bytes=1024 * 1024):
-            result = self._post(batch, as_json, None, None)
+            result = self._post(batch, as_json, None, None, expected_offset)
+            expected_offset = result.next_offset if expected_offset is not None else None
         return result
 
-    def close(self, body: Any = None, *, content_type: str | None = None) -> CloseResult:
+    def close(
+        self, body: Any = None, *, content_type: str | None = None, expected_offset: str | None = None
+    ) -> CloseResult:
         """Close the stream: readers see its end, and further appends are refused.
 
         Without a last message this is idempotent. With one it is an append, and raises
         `StreamClosedError` on a stream that is already closed. `IdempotentProducer.close` is idempotent
-        in both cases.
+        in both cases. With `expected_offset`, a stream that ends elsewhere stays open, and
+        `OffsetConflictError` is raised.
         """
+        if expected_offset is not None:
+            run(self._transport, self._expect.content_type())
         written = b""
         if body is not None:
             as_json = bodies.is_json(content_type) if content_type is not None else self._knows_json()
             written = bodies.join([bodies.message(body, as_json=as_json)], as_json=as_json)
         kind = (content_type or self.content_type or "").encode("latin-1")
-        return run(self._transport, writing.close(self._endpoint, self._terms, written, kind))
+        plan = writing.close(self._endpoint, self._terms, written, kind, expected_offset)
+        return run(self._transport, plan)
+
+    def update(self, decide: Callable[[Any], Any], *, offset: str = "-1") -> AppendResult | None:
+        """Decide what to append by what the stream holds, with nobody else writing in between.
+
+        `decide` gets all messages from `offset` to the tail (bytes, unless the stream is JSON), and returns
+        what to append: a message, on a JSON stream also a list of messages, or None for nothing. If somebody
+        else appends meanwhile, what is new is read, and `decide` is called again with all of it; so it should
+        do nothing but decide. After a minute of conflicts, `OffsetConflictError` is raised.
+
+        >>> def count(messages):
+        ...     return {"total": (messages[-1]["total"] if messages else 0) + 1}
+        >>> for _ in range(3):
+        ...     stored = log.update(count)
+        >>> log.stream(live=False).read_json()[-1]
+        {'total': 3}
+
+        An append whose answer was lost is found again, and never stored twice.
+        """
+        update = Update(self._endpoint, self._terms, self._expect, offset)
+        return run(self._transport, update.plan(decide))
 
     def fork(
         self,
@@ -295,6 +338,7 @@ class DurableStream:
         seq: str | None = None,
         producer: ProducerStamp | None = None,
         close: bool = False,
+        expected_offset: str | None = None,
     ) -> AppendResult:
         """Append parts in this order, atomically.
 
@@ -302,7 +346,9 @@ class DurableStream:
         the first commit wins, and any other with the same stamp is a `duplicate`. A missing part raises
         `PartMissingError`.
         """
-        plan = self._parts.commit(list(ids), seq=seq, stamp=producer, closes=close)
+        plan = self._parts.commit(
+            list(ids), seq=seq, stamp=producer, closes=close, expected_offset=expected_offset
+        )
         return run(self._transport, plan)
 
     def drop_part(self, id: str) -> None:
@@ -370,9 +416,16 @@ class DurableStream:
         return outcome
 
     def _post(
-        self, messages: list[bytes], as_json: bool, seq: str | None, stamp: ProducerStamp | None
+        self,
+        messages: list[bytes],
+        as_json: bool,
+        seq: str | None,
+        stamp: ProducerStamp | None,
+        expected_offset: str | None = None,
     ) -> AppendResult:
         kind = (self.content_type or "").encode("latin-1")
         body = bodies.join(messages, as_json=as_json)
-        ask = writing.append_ask(body, self._terms, kind, seq=seq, stamp=stamp)
+        ask = writing.append_ask(
+            body, self._terms, kind, seq=seq, stamp=stamp, expected_offset=expected_offset
+        )
         return run(self._transport, writing.append(self._endpoint, self._terms, ask))

@@ -157,7 +157,7 @@ class ReadRoutes:
         self.metrics.reads += 1
         query = Query(request.query)
         if not asks_what_get_answers(query):
-            return when(self.store.head(name, self._clock_ms()), _head_reply)
+            return when(self.store.head(name, self._clock_ms()), partial(_head_reply, request))
         read = parse_read(query)
         found = self.store.read(name, read, self.settings.max_chunk_bytes, self._clock_ms(), peek=True)
 
@@ -188,8 +188,10 @@ def _read_reply(request: Request, read: ReadRequest, found: Read) -> Reply:
     )
 
 
-def _head_reply(found: Head) -> Reply:
-    return replies.head(found) if isinstance(found, Stream) else reply_to(found)
+def _head_reply(request: Request, found: Head) -> Reply:
+    if not isinstance(found, Stream):
+        return reply_to(found)
+    return replies.head(found, request.headers.get(b"if-none-match"))
 
 
 def _choose_coding(request: Request, reply: Reply) -> tuple[bytes | None, list[Header]]:

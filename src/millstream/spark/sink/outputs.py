@@ -9,8 +9,9 @@ import msgspec
 from millstream.client.core import errors, writing
 from millstream.client.core.endpoints import Ask
 from millstream.client.core.exchanges import Plan, R, exchange, flag, refusal, text
+from millstream.client.core.extensions import PARTS
 from millstream.client.core.models import ProducerStamp
-from millstream.client.core.parts import EXTENSION, Parts
+from millstream.client.core.parts import Parts
 from millstream.client.core.transport import Answer
 from millstream.client.http.sync_sockets import shared_client
 from millstream.client.sync.driving import run
@@ -107,7 +108,7 @@ class Outputs:
             name,
             content_type,
             kind_of(content_type.encode("latin-1")),
-            _commit_mode(self._options.commit, has_parts=EXTENSION in extensions),
+            _commit_mode(self._options.commit, has_parts=PARTS in extensions),
             flag(answer, headers.STREAM_CLOSED),
         )
 
@@ -116,7 +117,7 @@ class Outputs:
 
 
 def _commit_mode(wanted: str | None, *, has_parts: bool) -> str:
-    if wanted == EXTENSION and not has_parts:
+    if wanted == PARTS and not has_parts:
         raise OptionError("commit", "is parts, which this server does not have; choose driver or producer")
     if wanted is None and not has_parts:
         raise OptionError(
@@ -124,4 +125,4 @@ def _commit_mode(wanted: str | None, *, has_parts: bool) -> str:
             "is missing, and this server has no parts. Choose driver (the driver appends each batch in one "
             "request, for small ones), or producer (tasks append, for plans that repeat themselves exactly)",
         )
-    return wanted or EXTENSION
+    return wanted or PARTS

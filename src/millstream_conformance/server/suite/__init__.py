@@ -28,6 +28,7 @@ ORDER = [
     "listing",
     "deleting_many",
     "parts",
+    "expecting",
     "retention",
     "subscriptions",
     "leases",

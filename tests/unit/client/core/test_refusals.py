@@ -13,6 +13,7 @@ from unit.client.scripted import answer
 
 ENDPOINT = Endpoint("http://h/chat/42")
 SEQ = {b"stream-seq": b"5"}
+EXPECTED = {b"stream-expected-offset": b"3_3"}
 PROBLEM = {"content_type": "application/problem+json"}
 
 ROWS: list[tuple[str, dict[bytes, bytes], Any, type[MillstreamError], dict[str, Any]]] = [
@@ -81,6 +82,42 @@ ROWS: list[tuple[str, dict[bytes, bytes], Any, type[MillstreamError], dict[str, 
         millstream.SequenceGapError,
         {"expected": 3, "received": 9},
     ),
+    (
+        "POST",
+        EXPECTED,
+        answer(409, b'{"code":"EXPECTED_OFFSET_CONFLICT"}', stream_next_offset="5_5", **PROBLEM),
+        millstream.OffsetConflictError,
+        {"current_offset": "5_5", "offset": "5_5", "status": 409, "code": "EXPECTED_OFFSET_CONFLICT"},
+    ),
+    # A server without codes: the tail that it names is not the expected one.
+    (
+        "POST",
+        SEQ | EXPECTED,
+        answer(409, b"Expected offset conflict", stream_next_offset="5_5"),
+        millstream.OffsetConflictError,
+        {"current_offset": "5_5"},
+    ),
+    (
+        "POST",
+        SEQ | EXPECTED,
+        answer(409, b"Sequence conflict", stream_next_offset="3_3"),
+        millstream.SequenceConflictError,
+        {},
+    ),
+    (
+        "POST",
+        SEQ | EXPECTED,
+        answer(409, b'{"code":"SEQUENCE_REGRESSION"}', stream_next_offset="5_5", **PROBLEM),
+        millstream.SequenceConflictError,
+        {},
+    ),
+    (
+        "POST",
+        EXPECTED,
+        answer(409, stream_closed="true", stream_next_offset="5_5"),
+        millstream.StreamClosedError,
+        {"final_offset": "5_5"},
+    ),
     ("POST", {}, answer(413), millstream.PayloadTooLargeError, {}),
     ("POST", {}, answer(429, retry_after="3"), millstream.RateLimitedError, {"retry_after": 3.0}),
     ("POST", {}, answer(429), millstream.RateLimitedError, {"retry_after": None}),
@@ -125,5 +162,5 @@ def test_an_unsent_request_says_so_after_a_journey_too() -> None:
 
 def test_every_error_has_one_root() -> None:
     kinds = [value for name, value in vars(millstream).items() if name.endswith("Error")]
-    assert len(kinds) == 22
+    assert len(kinds) == 23
     assert all(issubclass(kind, millstream.MillstreamError) for kind in kinds)

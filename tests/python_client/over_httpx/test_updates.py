@@ -1,0 +1,1 @@
+from python_client.test_updates import *  # noqa: F403

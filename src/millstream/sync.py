@@ -31,11 +31,13 @@ from millstream.client.core.models import (
     HeadResult,
     JsonBatch,
     ProducerStamp,
+    StreamBatch,
     TextChunk,
 )
 from millstream.client.core.retry import Retry
 from millstream.client.http.sync_sockets import HttpClient
 from millstream.client.sync.deletions import delete_all
+from millstream.client.sync.following import Following, follow_many
 from millstream.client.sync.parts import Multipart
 from millstream.client.sync.producer import IdempotentProducer
 from millstream.client.sync.responses import StreamResponse, Subscription
@@ -50,6 +52,7 @@ __all__ = [
     "ContentTypeMismatchError",
     "DuplicateAppendError",
     "DurableStream",
+    "Following",
     "HeadResult",
     "HttpClient",
     "IdempotentProducer",
@@ -68,6 +71,7 @@ __all__ = [
     "SequenceConflictError",
     "SequenceGapError",
     "StaleEpochError",
+    "StreamBatch",
     "StreamClosedError",
     "StreamExistsError",
     "StreamGoneError",
@@ -79,5 +83,6 @@ __all__ = [
     "UnauthorizedError",
     "UnexpectedStatusError",
     "delete_all",
+    "follow_many",
     "stream",
 ]

@@ -11,6 +11,7 @@ from pytest import MonkeyPatch
 from millstream.protocol.events import MAX_STREAMS
 from millstream.protocol.sse import Event
 from millstream.server.live import glob_walks
+from millstream.store.pending import settled
 from unit.server.bench import Bench, Sink, until
 
 JSON = "application/json"
@@ -284,7 +285,7 @@ def test_a_long_message_is_one_event_and_nothing_comes_between() -> None:
     async def main() -> None:
         bench = Bench()
         long = json.dumps(["x" * 500_000, 1]).encode()
-        bench.reply("PUT", "/long", long, content_type=JSON)
+        await settled(bench.ask("PUT", "/long", long, content_type=JSON))
         bench.reply("PUT", "/short", b"[1]", content_type=JSON)
         sink = bench.watch("/__ds/events?stream=/long@-1&stream=/short@-1")
         await until(lambda: sum(len(frame.events) for frame in sink.frames) > 500_000)

@@ -79,7 +79,7 @@ def test_streams_of_globs_come_and_go(shell: Any, server: Server, seed: int) -> 
 
     found: dict[str, list[int]] = {}
     writer = threading.Thread(target=write)
-    with FaultyProxy(server.url, seed=seed, rate=0.2, event_stream_bytes=(600, 6000)) as proxy:
+    with FaultyProxy(server.url, seed=seed, rate=0.2, event_stream_bytes=(20_000, 40_000)) as proxy:
         millstream.DurableStream.create(f"{server.url}{root}/first")
         following = shell.follow_many(
             proxy.url, globs=[f"{root}/0*", f"{root}/**"], from_beginning=seed % 2 == 0, retry=PATIENT

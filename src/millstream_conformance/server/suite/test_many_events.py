@@ -149,7 +149,7 @@ def test_a_glob_finds_streams_that_are_there(server: Server) -> None:
     inside = server.stream("text/plain", b"old", path=f"{base}/a/1")
     outside = server.stream("text/plain", b"old", path=f"{base}/b/1")
     with followed(server, glob=f"{base}/a/*") as events:
-        until(events, "control", streamPath=inside.path, upToDate=True)
+        assert not data_of(until(events, "control", streamPath=inside.path, upToDate=True), inside)
         outside.append(b"out")
         inside.append(b"in")
         found = until(events, "control", streamPath=inside.path, upToDate=True)

@@ -32,7 +32,7 @@ class Join(msgspec.Struct, frozen=True):
     offset: int
     by_glob: bool = True
     id: int = 0
-    """Of a new stream; another one of its name, which is older, is gone."""
+    """Of a stream that a glob has found; an older one of the same name is gone."""
 
 
 class GlobWalk:
@@ -86,7 +86,7 @@ class GlobWalk:
             return None
         offset = self.origin.begins(name, id, place)
         # Nothing will come of a stream that is closed, so a reader of what is new need not hear of it.
-        return None if offset == NOW and stream.closed else Join(name, offset)
+        return None if offset == NOW and stream.closed else Join(name, offset, id=id)
 
     def told(self, last: str | None) -> bool:
         """Note that the client was told of streams up to the last one; tells whether `origin` has changed."""

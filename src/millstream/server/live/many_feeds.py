@@ -55,7 +55,8 @@ class _Followed:
         self.feed = feed
         self.name = join.name
         self.by_glob = join.by_glob
-        self.id = self.position = 0
+        self.id = join.id
+        self.position = 0
         self.is_ready = False  # whether it may have more than was sent
 
     def wake(self) -> None:
@@ -272,16 +273,16 @@ class ManyFeed(EventFeed):
     def _joined(self, stream: _Followed, found: Read) -> None:
         name = stream.name
         if not isinstance(found, Chunk):
-            self._drop(stream)
-            if not stream.by_glob:
-                self._emit(events.failed(replies.reply_to(found), name))
+            if isinstance(found, NotFound | SoftDeleted) or stream.by_glob:
+                self._refused(stream, found)
+            else:  # the offset may be one of another stream
+                self._await(self._peek(name, NOW), partial(self._refused_at_offset, stream, found))
             return
-        is_another = not stream.by_glob and self._asked.origin.is_new(found.stream_id)
-        if is_another and self._walk is not None and self._asked.first_glob(name) is not None:
-            # It was deleted and created again since the client was told of it.
-            self._emit(events.deleted(name, found.start))
-            self._drop(stream)
-            self._walk.add_new(name, found.stream_id)
+        if stream.by_glob and found.stream_id != stream.id:
+            self._drop(stream)  # it is gone already, and what has its name now joins by itself
+            return
+        if self._is_another(stream, found):
+            self._replace(stream, found)
             return
         stream.id, stream.position = found.stream_id, found.start
         if found.lifetime.is_sliding:  # cached frames are sent without a read of the store
@@ -291,6 +292,30 @@ class ManyFeed(EventFeed):
             self._drop(stream)
         elif found.start < found.end:
             self.ready(stream)
+
+    def _is_another(self, stream: _Followed, found: Chunk) -> bool:
+        """Tell whether a named stream was deleted and created again since the client was told of it."""
+        is_new = not stream.by_glob and self._asked.origin.is_new(found.stream_id)
+        return is_new and self._asked.first_glob(stream.name) is not None
+
+    def _replace(self, stream: _Followed, found: Chunk) -> None:
+        assert self._walk is not None
+        self._emit(events.deleted(stream.name, found.start))
+        self._drop(stream)
+        self._walk.add_new(stream.name, found.stream_id)
+
+    def _refused_at_offset(self, stream: _Followed, refusal: Read, found: Read) -> None:
+        if isinstance(found, Chunk) and self._is_another(stream, found):
+            self._replace(stream, found)
+        else:
+            self._refused(stream, refusal)
+
+    def _refused(self, stream: _Followed, found: Read) -> None:
+        """Say why a stream cannot be followed; one of a glob that is gone again was never there."""
+        self._drop(stream)
+        if not stream.by_glob or not isinstance(found, NotFound | SoftDeleted):
+            refusal = ReadFailed() if isinstance(found, Chunk) else found
+            self._emit(events.failed(replies.reply_to(refusal), stream.name))
 
     def _drop(self, stream: _Followed) -> None:
         """Stop following a stream."""
@@ -354,7 +379,7 @@ class ManyFeed(EventFeed):
                 self._emit_frame(found.tagged(stream.name))
             self._moved(stream, found)
         else:
-            self._await(self._peek(stream.name, stream.position), partial(self._lost, stream))
+            self._await(self._peek(stream.name, NOW), partial(self._lost, stream))
 
     def _send_piece(self) -> None:
         assert self._pieces is not None
@@ -377,11 +402,12 @@ class ManyFeed(EventFeed):
             self.ready(stream)
 
     def _lost(self, stream: _Followed, found: Read) -> None:
-        """Say why a stream cannot be read any more."""
-        is_another = isinstance(found, Chunk) and found.stream_id != stream.id
-        if is_another or isinstance(found, NotFound | SoftDeleted):
-            self._emit(events.deleted(stream.name, stream.position))
-        else:
-            refusal = ReadFailed() if isinstance(found, Chunk) else found
-            self._emit(events.failed(replies.reply_to(refusal), stream.name))
-        self._drop(stream)
+        """Say that a stream is gone, or why it cannot be read any more."""
+        match found:
+            case Chunk(stream_id=id) if id == stream.id:
+                self._await(self._peek(stream.name, stream.position), partial(self._refused, stream))
+            case Chunk() | NotFound() | SoftDeleted():
+                self._emit(events.deleted(stream.name, stream.position))
+                self._drop(stream)
+            case _:
+                self._refused(stream, found)

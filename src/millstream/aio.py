@@ -1,6 +1,7 @@
 """The async client: the names of `millstream`, awaited."""
 
 from millstream.client.aio.deletions import delete_all
+from millstream.client.aio.following import Following, follow_many
 from millstream.client.aio.parts import Multipart
 from millstream.client.aio.producer import IdempotentProducer
 from millstream.client.aio.responses import StreamResponse, Subscription
@@ -37,6 +38,7 @@ from millstream.client.core.models import (
     HeadResult,
     JsonBatch,
     ProducerStamp,
+    StreamBatch,
     TextChunk,
 )
 from millstream.client.core.retry import Retry
@@ -51,6 +53,7 @@ __all__ = [
     "ContentTypeMismatchError",
     "DuplicateAppendError",
     "DurableStream",
+    "Following",
     "HeadResult",
     "HttpClient",
     "IdempotentProducer",
@@ -70,6 +73,7 @@ __all__ = [
     "SequenceConflictError",
     "SequenceGapError",
     "StaleEpochError",
+    "StreamBatch",
     "StreamClosedError",
     "StreamExistsError",
     "StreamGoneError",
@@ -81,5 +85,6 @@ __all__ = [
     "UnauthorizedError",
     "UnexpectedStatusError",
     "delete_all",
+    "follow_many",
     "stream",
 ]

@@ -32,11 +32,13 @@ from millstream.client.core.models import (
     HeadResult,
     JsonBatch,
     ProducerStamp,
+    StreamBatch,
     TextChunk,
 )
 from millstream.client.core.retry import Retry
 from millstream.client.http.sync_sockets import HttpClient
 from millstream.client.sync.deletions import delete_all
+from millstream.client.sync.following import Following, follow_many
 from millstream.client.sync.parts import Multipart
 from millstream.client.sync.producer import IdempotentProducer
 from millstream.client.sync.responses import StreamResponse, Subscription
@@ -51,6 +53,7 @@ __all__ = [
     "ContentTypeMismatchError",
     "DuplicateAppendError",
     "DurableStream",
+    "Following",
     "HeadResult",
     "HttpClient",
     "IdempotentProducer",
@@ -70,6 +73,7 @@ __all__ = [
     "SequenceConflictError",
     "SequenceGapError",
     "StaleEpochError",
+    "StreamBatch",
     "StreamClosedError",
     "StreamExistsError",
     "StreamGoneError",
@@ -81,5 +85,6 @@ __all__ = [
     "UnauthorizedError",
     "UnexpectedStatusError",
     "delete_all",
+    "follow_many",
     "stream",
 ]

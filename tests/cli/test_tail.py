@@ -1,5 +1,6 @@
 """Following live: what is there, what comes, cuts, and the end."""
 
+import json
 import signal
 import subprocess
 import time
@@ -86,3 +87,46 @@ def test_a_server_that_is_not_there_is_told_soon(name: str) -> None:
     assert line.startswith("millstream tail: Could not connect to 127.0.0.1:")
     assert "`millstream serve` starts one" in line
     assert time.monotonic() - began < 20
+
+
+def test_several_streams_are_followed_together(cli: Cli, name: str) -> None:
+    """X9: each line begins with its path; the command ends when all streams have ended."""
+    for number in (1, 2):
+        cli("create", f"{name}/{number}", "--json")
+        cli("append", f"{name}/{number}", stdin=b'"old"\n')
+    with cli.started("tail", f"{name}/1", f"{name}/2", "--offset", "-1") as follower:
+        assert follower.stdout is not None
+        assert {follower.stdout.readline() for _ in range(2)} == {
+            f'/{name.lstrip("/")}/{number}\t"old"\n'.encode() for number in (1, 2)
+        }
+        cli("append", f"{name}/2", stdin=b'"new"\n')
+        assert follower.stdout.readline() == f'/{name.lstrip("/")}/2\t"new"\n'.encode()
+        for number in (1, 2):
+            cli("close", f"{name}/{number}")
+        out, err = follower.communicate(timeout=20)
+    assert (follower.returncode, out) == (0, b"")
+    assert err.count(b" is closed at ") == 2
+
+
+def test_a_glob_is_followed_with_streams_that_are_created_later(cli: Cli, name: str) -> None:
+    """X9."""
+    path = f"/{name.lstrip('/')}"
+    cli("create", f"{path}/first", "--json")
+    with cli.started("tail", "--glob", f"{path}/*", "--offset", "-1", "--format", "json") as follower:
+        assert follower.stdout is not None
+        cli("append", f"{path}/first", stdin=b"1\n")
+        first = json.loads(follower.stdout.readline())
+        assert (first["path"], first["value"]) == (f"{path}/first", 1)
+        cli("create", f"{path}/second", "--content-type", "text/plain")
+        cli("append", f"{path}/second", stdin=b"text")
+        second = json.loads(follower.stdout.readline())
+        assert (second["path"], second["text"]) == (f"{path}/second", "text")
+        follower.send_signal(signal.SIGINT)
+        follower.communicate(timeout=20)
+
+
+def test_several_streams_are_refused_with_what_is_for_one(cli: Cli, name: str) -> None:
+    for arguments in (["--last", "3"], ["--offsets"], ["--offset", "0_0"], ["--format", "raw"]):
+        assert cli("tail", name, f"{name}2", *arguments).code == 2
+    assert cli("tail").code == 2
+    assert cli("tail", name, f"{name}2").code == 4

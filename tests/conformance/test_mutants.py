@@ -21,6 +21,7 @@ import conformance.mutants_expecting
 import conformance.mutants_forks
 import conformance.mutants_http
 import conformance.mutants_live
+import conformance.mutants_many
 import conformance.mutants_producers
 import conformance.mutants_reading  # noqa: F401 - importing them registers the mutants
 from conformance.killing import first_failure

@@ -23,6 +23,7 @@ class Prose(NamedTuple):
 
 
 PROSE = [
+    Prose("docs/protocol.md", "text", "id: /chat/1@", "events; the conformance suite checks them"),
     Prose("docs/operations.md", "text", "2026-", "lines of a log; tests/wire reads them"),
     Prose("docs/deployment.md", "console", "$ sudo ", "changes the machine; tests/deploy verifies the unit"),
     Prose("docs/deployment.md", "text", "MILLSTREAM_AUTH_SECRET=", "a file with the reader's secret"),

@@ -68,11 +68,15 @@ class InProcess:
         def delete_all(_url: str, prefix: str | None = None, **options: Any) -> Any:
             return streams.delete_all(prefix, **options)
 
+        def follow_many(_url: str, *args: Any, **options: Any) -> Any:
+            return streams.follow_many(*args, **options)
+
         Own.__module__ = millstream.aio.DurableStream.__module__  # by which the shell knows what to wrap
         self.DurableStream: Any = Blocking(self, Own)  # type: ignore[arg-type]
         self.IdempotentProducer: Any = Blocking(self, millstream.aio.IdempotentProducer)  # type: ignore[arg-type]
         self.stream: Any = Blocking(self, stream)  # type: ignore[arg-type]
         self.delete_all: Any = Blocking(self, delete_all)  # type: ignore[arg-type]
+        self.follow_many: Any = Blocking(self, follow_many)  # type: ignore[arg-type]
 
     def run(self, work: Any) -> Any:
         async def wait() -> Any:

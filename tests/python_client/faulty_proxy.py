@@ -58,6 +58,7 @@ class FaultyProxy:
         faults: tuple[Fault, ...] = tuple(Fault),
         choose: Callable[[Request], Fault | None] | None = None,
         retry_after: str | None = None,
+        event_stream_bytes: tuple[int, int] = (600, 3000),
     ) -> None:
         parts = urlsplit(target)
         self._upstream = (parts.hostname, parts.port)
@@ -66,6 +67,7 @@ class FaultyProxy:
         self._faults = faults
         self._choose = choose or self._by_chance
         self._retry_after = retry_after
+        self._event_stream_bytes = event_stream_bytes
         self._loop = asyncio.new_event_loop()
         self._ready = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -73,6 +75,7 @@ class FaultyProxy:
         self.url = ""
         self.seen: list[Request] = []
         self.counts: Counter[Fault] = Counter()
+        self._event_streams = self.most_event_streams = 0
 
     @property
     def fault_count(self) -> int:
@@ -162,13 +165,16 @@ class FaultyProxy:
     async def _pass_on(self, request: Request, writer: asyncio.StreamWriter, fault: Fault | None) -> None:
         """Pass a request on with a connection of its own, and the answer back as it comes."""
         upstream_reader, upstream = await asyncio.open_connection(*self._upstream)
+        is_event_stream = False
         try:
             upstream.write(request.head + b"\r\nconnection: close\r\n\r\n" + request.body)
             await upstream.drain()
-            is_event_stream = "live=sse" in request.target
+            is_event_stream = "live=sse" in request.target or "/__ds/events" in request.target
+            self._event_streams += is_event_stream
+            self.most_event_streams = max(self.most_event_streams, self._event_streams)
             limit = self._random.randint(20, 600) if fault is Fault.TRUNCATE else None
             if is_event_stream and limit is None and self._rate:
-                limit = self._random.randint(600, 3000)  # it would outlive the test
+                limit = self._random.randint(*self._event_stream_bytes)  # it would outlive the test
                 self.counts[Fault.TRUNCATE] += 1
             while piece := await upstream_reader.read(65536):
                 if fault in (Fault.CUT_AFTER, Fault.FAIL_500_AFTER):
@@ -185,6 +191,7 @@ class FaultyProxy:
                     writer.write(piece)
                 await writer.drain()
         finally:
+            self._event_streams -= is_event_stream
             upstream.close()
             with contextlib.suppress(ConnectionError):
                 await upstream.wait_closed()

@@ -39,6 +39,7 @@ class Sync:
     IdempotentProducer: Any = millstream.IdempotentProducer
     stream: Any = staticmethod(millstream.stream)
     delete_all: Any = staticmethod(millstream.delete_all)
+    follow_many: Any = staticmethod(millstream.follow_many)
 
     def close(self) -> None:
         pass
@@ -55,6 +56,7 @@ class Async:
         self.IdempotentProducer: Any = Blocking(self, millstream.aio.IdempotentProducer)
         self.stream: Any = Blocking(self, millstream.aio.stream)
         self.delete_all: Any = Blocking(self, millstream.aio.delete_all)
+        self.follow_many: Any = Blocking(self, millstream.aio.follow_many)
 
     def run(self, work: Any) -> Any:
         async def wait() -> Any:
@@ -90,6 +92,9 @@ class Blocking:
 
     def __getattr__(self, name: str) -> Any:
         return self._face(getattr(self._target, name))
+
+    def __iter__(self) -> Iterator[Any]:
+        return self._iterate(aiter(self._target))
 
     def __enter__(self) -> Any:
         return self._face(self._shell.run(self._target.__aenter__()))

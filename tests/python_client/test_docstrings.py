@@ -5,6 +5,7 @@ import doctest
 import time
 from collections.abc import Iterator
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -61,6 +62,7 @@ def test_the_examples_of_a_name_run(
     surroundings |= servers
     surroundings |= {
         "url": url,
+        "path": urlsplit(url).path,
         "log": log,
         "asyncio": asyncio,
         "time": time,

@@ -18,9 +18,9 @@ ERRORS = {
     "StreamNotFoundError", "TransportError", "UnauthorizedError", "UnexpectedStatusError",
 }  # fmt: skip
 NAMES = ERRORS | {
-    "AppendResult", "ByteChunk", "CloseResult", "DurableStream", "HeadResult", "HttpClient",
-    "IdempotentProducer", "JsonBatch", "Multipart", "ProducerStamp", "Retry", "StreamResponse",
-    "Subscription", "TextChunk", "delete_all", "stream",
+    "AppendResult", "ByteChunk", "CloseResult", "DurableStream", "Following", "HeadResult", "HttpClient",
+    "IdempotentProducer", "JsonBatch", "Multipart", "ProducerStamp", "Retry", "StreamBatch", "StreamResponse",
+    "Subscription", "TextChunk", "delete_all", "follow_many", "stream",
 }  # fmt: skip
 MEMBERS = {
     "DurableStream": {
@@ -39,6 +39,7 @@ MEMBERS = {
         "next_seq", "pending_count", "restart",
     },
     "Subscription": {"cancel", "done", "wait"},
+    "Following": {"cancel", "globs_from", "positions"},
 }  # fmt: skip
 FIELDS = {
     "CloseResult": ("final_offset",),
@@ -52,10 +53,14 @@ FIELDS = {
     "TextChunk": ("data", "offset", "up_to_date", "cursor", "stream_closed"),
     "Retry": ("initial_delay_s", "max_delay_s", "max_total_s", "max_attempts", "doubtful_appends"),
     "ProducerStamp": ("id", "epoch", "seq"),
+    "StreamBatch": ("data", "offset", "up_to_date", "stream_closed", "stream_deleted", "content_type"),
 }  # fmt: skip
 OPTIONS = {
     "stream": (
         "url", "offset", "live", "headers", "params", "cursor", "timeout", "retry", "on_error", "client",
+    ),
+    "follow_many": (
+        "url", "streams", "globs", "from_beginning", "globs_from", "headers", "timeout", "retry", "client",
     ),
     "delete_all": ("url", "prefix", "glob", "on_progress", "headers", "timeout", "retry", "client"),
     "IdempotentProducer": (

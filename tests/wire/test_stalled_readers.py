@@ -67,6 +67,45 @@ def test_stalled_readers_are_not_held_in_memory(server: Server) -> None:
             assert offset <= writer.ask("HEAD", "/s").headers["stream-next-offset"]
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="reads the memory of a process from /proc")
+def test_stalled_readers_of_many_streams_are_not_held_in_memory(server: Server) -> None:
+    """X9: a reader that is behind holds at most 1 MiB in all, however many streams it follows."""
+    names = [f"/many/{number}" for number in range(100)]
+    with ExitStack() as stack:
+        writer = stack.enter_context(Wire(server.url))
+        appends = [request("POST", name, PIECE) for name in names]
+
+        def write(readers: list[Wire]) -> int:
+            """Write it all to new streams with these readers, and give the server's memory then."""
+            for name in names:
+                writer.ask("DELETE", name)
+                writer.ask("PUT", name, Content_Type="text/plain")
+            for reader in readers:
+                reader.request("GET", "/__ds/events?glob=/many/*&from=-1")
+                assert reader.head()[0] == 200
+            for number in range(PIECES):
+                writer.send(appends[number % len(appends)])
+                assert writer.answer().status == 204
+            return resident_bytes(server.pid)
+
+        write([])
+        alone = write([])
+        readers = [stack.enter_context(Wire(server.url)) for _ in range(READERS)]
+        grown = write(readers) - alone
+        shared = 16 * 2**20  # events that are kept for all readers together
+        assert grown < READERS * 2**20 + shared, f"{grown / 2**20:.1f} MiB for {READERS} stalled readers"
+
+        for reader in readers[:2]:
+            parser, found = Parser(), dict.fromkeys(names, 0)
+            for chunk in reader.chunks():
+                for event in parser.feed(chunk):
+                    if event.type == "data":
+                        found[event.id.rpartition("@")[0]] += len(event.data)
+                if sum(found.values()) >= PIECES * len(PIECE):
+                    break
+            assert sum(found.values()) == PIECES * len(PIECE)
+
+
 def test_a_reader_that_was_cut_off_resumes_by_offset(server: Server) -> None:
     """L5: whatever of the events it has read, the next offset tells what is missing."""
     with Wire(server.url) as writer:

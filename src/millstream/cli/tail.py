@@ -1,17 +1,35 @@
-"""`millstream tail`: follow a stream live."""
+"""`millstream tail`: follow a stream live, or several together."""
 
 from typing import Annotated
 
 import typer
 
-from millstream.cli import targets
+from millstream.cli import tailing_many, targets
 from millstream.cli.contents import Shape
+from millstream.cli.exits import Exit, Failure
 from millstream.cli.reading import Format, Offset, Offsets, show_stream
-from millstream.cli.targets import Profile, Stream, Token, Url
+from millstream.cli.targets import Profile, Token, Url, completed
+
+Streams = Annotated[
+    list[str] | None,
+    typer.Argument(
+        help="A path on the server, /chat/1, or a URL; several paths are followed together.",
+        metavar="STREAM...",
+        autocompletion=completed,
+        show_default=False,
+    ),
+]
 
 
 def tail(
-    stream: Stream,
+    streams: Streams = None,
+    glob: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Follow all streams that match, also those that are created later; repeatable.",
+            metavar="GLOB",
+        ),
+    ] = None,
     last: Annotated[
         int | None,
         typer.Option(
@@ -25,11 +43,23 @@ def tail(
     token: Token = None,
     profile: Profile = None,
 ) -> None:
-    """Follow a stream live, beginning with its last messages. Broken connections are resumed."""
+    """Follow a stream live, beginning with its last messages. Broken connections are resumed.
+
+    Several streams, or those that --glob matches, are followed from now on, on one connection. Each line then
+    begins with the path of its stream and a tab.
+    """
+    names, server = streams or [], targets.server(url, token, profile)
+    if not names and not glob:
+        raise Failure(Exit.USAGE, "Name a stream, or give --glob", "`millstream list` shows what there is")
+    if len(names) > 1 or glob:
+        if last is not None or offsets:
+            raise Failure(Exit.USAGE, "--last and --offsets are for one stream", "--format json has offsets")
+        tailing_many.follow(names, glob or [], server, offset=offset, shape=format)
+        return
     count = 10 if last is None and offset is None else last
     show_stream(
-        stream,
-        targets.server(url, token, profile),
+        names[0],
+        server,
         offset=offset,
         until=None,
         last=count,

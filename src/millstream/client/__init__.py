@@ -3,6 +3,7 @@
     sync/, aio/    the public classes, in files of the same names
         streams    `stream` and `DurableStream`
         responses  `StreamResponse` and `Subscription`
+        following  `follow_many` and `Following`: many streams on one connection
         parts      `Multipart`: appends of any size that become visible at once
         producer   `IdempotentProducer`: exactly-once appends
         pumping    the engine of both producers is in aio/; sync/ runs it on a loop in a thread
@@ -16,6 +17,7 @@
         redirects                     where a response sends a request, and what goes there
         exchanges                     send a request, repeat it while that is safe, name its refusal
         reading, responses            from responses to chunks: catch-up, long-poll, SSE, EOF
+        following                     many streams: their positions, and which to ask for again
         writing, parts, listing       the plans for every other request
         updating                      read, decide, append, and again after a conflict
         extensions                    whether a server has what a request needs

@@ -11,6 +11,7 @@ states at a time, so there is no backtracking, and the time is linear in the pat
 PROTOCOL.md 6.2; rules S5, X2.
 """
 
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Final
 
@@ -28,6 +29,11 @@ def glob_matches(pattern: str, name: str) -> bool:
 def path_matches(pattern: str, path: str) -> bool:
     """Tell whether a path matches a pattern exactly: `//a` is another path than `/a`."""
     return _compiled(pattern if pattern.startswith("/") else "/" + pattern).matches(path)
+
+
+def path_matcher(pattern: str) -> Callable[[str], bool]:
+    """Compile a pattern as `path_matches` reads it, for callers that keep it."""
+    return _Glob(pattern if pattern.startswith("/") else "/" + pattern).matches
 
 
 class _Wildcard:

@@ -26,7 +26,11 @@ _HEX = frozenset(b"0123456789abcdefABCDEF")
 @lru_cache(maxsize=8192)
 def parse_name(raw_path: bytes) -> str:
     """Decode the path of a URL into a name, which begins with a slash (rule P3)."""
-    decoded = _percent_decode(raw_path)
+    return check_name(_percent_decode(raw_path))
+
+
+def check_name(decoded: bytes) -> str:
+    """Check that a path that is decoded already can be a stream's (rule P3)."""
     try:
         name = decoded.decode()
     except UnicodeDecodeError:

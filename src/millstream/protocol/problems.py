@@ -5,7 +5,7 @@ stream. Decisions about streams return refusals as values, which are answered by
 The others are functions, or constants where nothing varies. All are `application/problem+json` (RFC 9457)
 with a stable `code`. Statuses of successes are in `replies`.
 
-Rules A2, A3, A5 to A7, A11, C1, F1, F2, H2 to H4, O3, O4, P1 to P3, R1, R2, X3, X4, X6.
+Rules A2, A3, A5 to A7, A11, C1, F1, F2, H2 to H4, O3, O4, P1 to P3, R1, R2, X3, X4, X6, X9.
 """
 
 from collections.abc import Callable, Sequence
@@ -62,6 +62,20 @@ BODIES_FULL: Final = problem(
 )
 GOING_AWAY: Final = problem(410, "GOING_AWAY", "The server is shutting down.")
 INTERNAL_ERROR: Final = problem(500, "INTERNAL_ERROR", "The server failed to answer; its log says why.")
+
+
+TOO_MANY_FOLLOWED: Final = problem(
+    400,
+    "TOO_MANY_STREAMS",
+    "The globs match more streams that are not closed than a connection can follow, 1000 with those that are "
+    "named: use globs that match fewer.",
+)
+GLOBS_FULL: Final = problem(
+    503,
+    "TOO_MANY_GLOBS",
+    "Clients follow more different globs than the server has room for.",
+    _retry_after(5),
+)
 
 
 def too_many_connections(limit: int) -> Reply:
@@ -213,6 +227,9 @@ def not_authorized(action: str) -> Reply:
 
 LISTING_FORBIDDEN: Final = problem(403, "FORBIDDEN", "The token does not allow to read any stream.")
 DELETION_FORBIDDEN: Final = problem(403, "FORBIDDEN", "The token does not allow to write any stream.")
+
+
+FOLLOWING_FORBIDDEN: Final = problem(403, "FORBIDDEN", "The token does not allow to read any stream.")
 
 
 def is_forbidden(reply: Reply) -> bool:

@@ -4,6 +4,7 @@ A parameter that is given twice is refused when it is asked for, rather than one
 O3). Unknown parameters are ignored (rule G7).
 """
 
+from collections.abc import Iterator
 from urllib.parse import unquote_to_bytes
 
 from millstream.protocol.errors import MalformedError
@@ -42,6 +43,13 @@ class Query:
     def has(self, name: bytes) -> bool:
         """Tell whether a parameter was given."""
         return name in self._values
+
+
+def each_parameter(raw: bytes) -> Iterator[tuple[bytes, bytes]]:
+    """Give all parameters in order, for requests that may repeat them."""
+    for part in raw.split(b"&"):
+        name, _, value = part.partition(b"=")
+        yield _unescape(name), _unescape(value)
 
 
 def _unescape(text: bytes) -> bytes:

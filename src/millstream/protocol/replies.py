@@ -3,7 +3,7 @@
 `reply_to` answers a decision by its type. Decisions whose reply needs more than themselves (a location,
 a cursor, what caches may do) have a function of their own. Refusals are in `problems`.
 
-PROTOCOL.md 5; rules A1, A6, A7, C1, C2, C6, R3, F3, G1 to G4, G8, L2, L4, X1 to X4, X6.
+PROTOCOL.md 5; rules A1, A6, A7, C1, C2, C6, R3, F3, G1 to G4, G8, L2, L4, X1 to X4, X6, X9.
 """
 
 from collections.abc import Callable, Iterable
@@ -16,7 +16,7 @@ from millstream.protocol.content import JSON, Kind, is_active
 from millstream.protocol.http import Header, Reply
 from millstream.protocol.offsets import format_offset
 
-EXTENSIONS: Final = (headers.MILLSTREAM_EXTENSIONS, b"until, list, delete, parts, retain, expect")
+EXTENSIONS: Final = (headers.MILLSTREAM_EXTENSIONS, b"until, list, delete, parts, retain, expect, events")
 
 _CLOSED = (headers.STREAM_CLOSED, b"true")
 _UP_TO_DATE = (headers.STREAM_UP_TO_DATE, b"true")
@@ -124,14 +124,20 @@ def nothing_new(chunk: reads.Chunk, cursor: int) -> Reply:
 
 def event_stream(chunk: reads.Chunk) -> Reply:
     """Begin a response of server-sent events (rule L4)."""
-    reply = [
-        (headers.CONTENT_TYPE, b"text/event-stream"),
-        (b"cache-control", caching.EVENT_STREAM),
-        (b"x-accel-buffering", b"no"),
-    ]
+    reply = _events(caching.EVENT_STREAM)
     if chunk.kind is Kind.BINARY:
         reply.append((headers.STREAM_SSE_DATA_ENCODING, b"base64"))
     return Reply(200, reply)
+
+
+def many_event_streams(*, by_token: bool) -> Reply:
+    """Begin a response of the events of many streams (rules L4, X9)."""
+    return Reply(200, _events(caching.EVENT_STREAM_FOR_A_TOKEN if by_token else caching.EVENT_STREAM))
+
+
+def _events(cache: bytes) -> list[Header]:
+    about = [(headers.CONTENT_TYPE, b"text/event-stream"), (b"cache-control", cache)]
+    return [*about, (b"x-accel-buffering", b"no")]
 
 
 def head(stream: streams.Stream, if_none_match: bytes | None = None) -> Reply:

@@ -109,6 +109,8 @@ class Event(msgspec.Struct, frozen=True):
 
     type: str
     data: str
+    id: str = ""
+    """The last id that was received."""
 
 
 class Control(msgspec.Struct, frozen=True, rename="camel"):
@@ -153,6 +155,7 @@ class Parser:
         self._unfinished_line: list[str] = []
         self._after_cr = False
         self._type = ""
+        self._id = ""
         self._data: list[str] = []
 
     def feed(self, received: bytes) -> Iterator[Event]:
@@ -176,7 +179,7 @@ class Parser:
 
     def _take(self, line: str) -> Event | None:
         if not line:
-            event = Event(self._type or "message", "\n".join(self._data)) if self._data else None
+            event = Event(self._type or "message", "\n".join(self._data), self._id) if self._data else None
             self._type = ""
             self._data.clear()
             return event
@@ -186,4 +189,6 @@ class Parser:
             self._type = value
         elif field == "data":
             self._data.append(value)
+        elif field == "id" and "\0" not in value:
+            self._id = value
         return None

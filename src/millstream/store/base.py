@@ -53,6 +53,13 @@ def ignore(_: str) -> None:
     """Do nothing; what is called where no listener was set."""
 
 
+OnCreated = Callable[[str, int], None]
+
+
+def ignore_creation(_name: str, _id: int) -> None:
+    """Do nothing; what is called where nobody waits for creations."""
+
+
 class StoreError(Exception):
     """A store cannot open its data or continue; the message says what, where, and what to do."""
 
@@ -96,6 +103,9 @@ class Store(ABC):
 
     listener: Listener = staticmethod(ignore)
     """Called with the name of a stream after every change that a waiting reader must see."""
+
+    on_created: OnCreated = staticmethod(ignore_creation)
+    """Called with the name and the id of a stream after its creation, once readers may see it."""
 
     on_failure: Callable[[str], None] = staticmethod(ignore)
     """Called with the reason when the store can promise nothing any more; its server should stop."""
@@ -200,6 +210,11 @@ class Store(ABC):
     @abstractmethod
     def listing(self, prefix: str, glob: str | None, after: str, limit: int, now_ms: int) -> Eventually[Page]:
         """List streams in the order of their names, beginning after a name."""
+
+    @property
+    @abstractmethod
+    def newest_id(self) -> int:
+        """The id of the newest stream that readers may see, or may have seen; ids rise with each creation."""
 
     @abstractmethod
     def count_streams(self) -> int:

@@ -38,6 +38,11 @@ class Streams(Protocol):
         """Those in memory."""
         ...
 
+    @property
+    def last_id(self) -> int:
+        """The id that was given last."""
+        ...
+
     def find(self, name: str) -> StreamEntry | None:
         """Find a stream, in memory or elsewhere."""
         ...

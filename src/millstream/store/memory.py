@@ -1,6 +1,5 @@
 """The engine in memory: for tests, caches, and streams that may be lost. Every change is final at once."""
 
-import itertools
 import secrets
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
@@ -27,7 +26,7 @@ class MemoryStreams:
     def __init__(self) -> None:
         self.by_name: dict[str, StreamEntry] = {}
         # A random beginning, so that an entity tag of another run never matches.
-        self._ids = itertools.count(secrets.randbits(47))
+        self.last_id = secrets.randbits(47)
         self._names = SortedNames()
 
     def find(self, name: str) -> StreamEntry | None:
@@ -62,7 +61,8 @@ class MemoryStreams:
 
     def next_id(self) -> int:
         """Give an id that no stream ever had."""
-        return next(self._ids)
+        self.last_id += 1
+        return self.last_id
 
     def new_content(self, stream: Stream) -> TrimmedPieces:
         """Make the place for a new stream's bytes."""

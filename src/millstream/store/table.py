@@ -51,7 +51,7 @@ from millstream.store.engine import Engine
 from millstream.store.entries import Ending, StreamEntry, ancestors, release_sources
 from millstream.store.listing import list_page
 from millstream.store.measures import Measures, Sizes
-from millstream.store.pending import Eventually, Pending
+from millstream.store.pending import Eventually, Pending, when
 from millstream.store.quotas import Quotas
 from millstream.store.schedule import Schedule
 from millstream.store.slices import Slices, UnfinishedError
@@ -86,6 +86,7 @@ class Table(Store):
                 self._schedule.watch_parts(entry)
         self.quotas.recount(self._streams.existing)
         self._stream_count = self._streams.count()
+        self._newest_id = self._streams.last_id
 
     # -- Changes ---------------------------------------------------------------------------------
 
@@ -115,7 +116,16 @@ class Table(Store):
         self.quotas.add(name)
         self._stream_count += 1
         self._schedule.watch(entry)
-        return self._journal.create(entry, plan)
+        created = self._journal.create(entry, plan)
+        # Apart from the answer: nobody may wait for that any more.
+        visible: Eventually[lifecycle.Create | Unstored] = self._journal.confirm(plan)
+        when(visible, self._report_created)
+        return created
+
+    def _report_created(self, decision: lifecycle.Create | Unstored) -> None:
+        if isinstance(decision, lifecycle.Create):
+            self._newest_id = decision.stream.id
+            self.on_created(decision.stream.name, decision.stream.id)
 
     def append(self, name: str, request: AppendRequest, now_ms: int) -> Eventually[Appended]:
         """Append, close, or both."""
@@ -296,6 +306,11 @@ class Table(Store):
     def listing(self, prefix: str, glob: str | None, after: str, limit: int, now_ms: int) -> Page:
         """List streams in the order of their names, beginning after a name."""
         return list_page(self._streams, prefix, glob, after, limit, now_ms)
+
+    @property
+    def newest_id(self) -> int:
+        """The id of the newest stream that readers may see, or may have seen."""
+        return self._newest_id
 
     def count_streams(self) -> int:
         """Count all streams, also those that are deleted and kept for their forks."""

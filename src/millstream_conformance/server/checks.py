@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 ATTRIBUTE = "__conformance__"
 ALIASES = {
-    "extensions": ("bounded", "listing", "deleting_many", "parts", "expecting", "retention"),
+    "extensions": ("bounded", "listing", "deleting_many", "many_events", "parts", "expecting", "retention"),
     "live": ("longpoll", "sse", "sse_payloads", "cursors"),
     "lifetimes": ("delete", "expiry"),
 }

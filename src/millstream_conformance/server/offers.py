@@ -24,6 +24,7 @@ DESCRIPTIONS = {
     "until": "bounded reads (Millstream-Extensions does not name `until`)",
     "list": "listing (Millstream-Extensions does not name `list`)",
     "delete": "deletions by prefix (Millstream-Extensions does not name `delete`)",
+    "events": "many streams on one connection (Millstream-Extensions does not name `events`)",
     "parts": "multipart appends (Millstream-Extensions does not name `parts`)",
     "retain": "retention (Millstream-Extensions does not name `retain`)",
     "expect": "compare-and-append (Millstream-Extensions does not name `expect`)",
@@ -76,7 +77,7 @@ def _announced(server: Server, path: str) -> set[str]:
     found: set[str] = set()
     for method in ("OPTIONS", "HEAD"):
         found |= server.request(method, path).headers.tokens("Millstream-Extensions")
-    return found & {"until", "list", "delete", "parts", "retain", "expect"}
+    return found & {"until", "list", "delete", "events", "parts", "retain", "expect"}
 
 
 def _has_forks(server: Server) -> bool:

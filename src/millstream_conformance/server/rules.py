@@ -79,6 +79,7 @@ X2 | 11.1 | Streams can be listed by prefix and glob, in pages.
 X3 | 11.1 | Parts are staged invisibly and committed together, in order, exactly once.
 X4 | 4 | A stream can be limited to its newest bytes or its last seconds.
 X6 | 5.2 | A write can demand where the stream ends; if it ends elsewhere, it is 409 or 412 with the tail.
+X9 | 11.1 | Many streams, named or matched by globs, are followed on one connection, each from its own offset.
 X11 | 11.1 | Streams can be deleted by prefix and glob, in pages; what to delete must be said.
 """
 

@@ -26,6 +26,8 @@ class Ask(msgspec.Struct, frozen=True, gc=False):
     params: tuple[tuple[str, str], ...] = ()
     body: bytes = b""
     timeout_s: float = 30.0
+    query: str = ""
+    """Parameters in addition to `params`, encoded: those that are repeated."""
 
 
 class Endpoint:
@@ -81,6 +83,8 @@ class Endpoint:
                 _merge(headers, params, found, is_header=is_header)
         if ask.params or values:
             url = self._url({**params, **dict(ask.params)})
+        if ask.query:
+            url = f"{url}{'&' if '?' in url else '?'}{ask.query}"
         return Request(ask.method, url, {**headers, **ask.headers}, ask.body, ask.timeout_s)
 
     def _add(self, given: HeadersLike | ParamsLike | None, *, are_headers: bool) -> None:

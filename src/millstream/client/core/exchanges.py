@@ -84,6 +84,14 @@ class ContentChunk(msgspec.Struct, frozen=True, gc=False):
         return self.parts[0] if len(self.parts) == 1 else b"".join(self.parts)
 
 
+class FollowedChunk(ContentChunk, frozen=True, gc=False):
+    """Content of one of many streams that are followed."""
+
+    path: str = ""
+    content_type: str = ""
+    stream_deleted: bool = False
+
+
 class Deliver(msgspec.Struct, frozen=True, gc=False):
     """Hand a chunk to the user."""
 

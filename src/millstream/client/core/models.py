@@ -5,6 +5,8 @@ from typing import Any, Generic, Literal, TypeVar
 
 import msgspec
 
+from millstream.client.core import bodies
+
 LiveMode = bool | Literal["long-poll", "sse"]
 """How to continue after catching up: not (False), the best way (True), long-polling, or SSE."""
 
@@ -123,6 +125,38 @@ class TextChunk(msgspec.Struct, frozen=True):
     up_to_date: bool
     cursor: str | None
     stream_closed: bool
+
+
+class StreamBatch(msgspec.Struct, frozen=True):
+    """What arrived of one of many streams, and the reader's position in it.
+
+    `items` are its messages, `data` is the same as bytes. A batch without content reports a change: that the
+    stream is read up to its tail, is closed, or was deleted.
+
+    >>> log.append_all([1, 2]).next_offset[-1]
+    '4'
+    >>> for _, batch in follow_many(server, {path: "-1"}):
+    ...     print(batch.items, batch.up_to_date)
+    ...     break
+    [1, 2] True
+    """
+
+    data: bytes
+    offset: str
+    up_to_date: bool
+    stream_closed: bool
+    stream_deleted: bool
+    content_type: str
+
+    @property
+    def items(self) -> list[Any]:
+        """The messages of a JSON stream."""
+        return bodies.from_json(self.data, "") if self.data else []
+
+    @property
+    def text(self) -> str:
+        """The content as text."""
+        return self.data.decode(errors="replace")
 
 
 class ProducerStamp(msgspec.Struct, frozen=True):

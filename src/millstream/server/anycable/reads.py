@@ -28,10 +28,11 @@ from millstream.protocol.requests import LiveMode, ReadRequest, parse_live
 from millstream.protocol.sse import CONTROL_OFFSET, control_event
 from millstream.protocol.streams import NotFound, SoftDeleted, Stream
 from millstream.server.anycable.offsets import NO_STREAM, Offset, format_offset, parse_offset
-from millstream.server.live.feeds import EventFeed, Sink
+from millstream.server.live.feeds import Sink
 from millstream.server.live.frames import Frame
 from millstream.server.live.long_polls import LongPoll
 from millstream.server.live.readers import Caller, LiveReaders
+from millstream.server.live.stream_feeds import StreamFeed
 from millstream.server.request import Answer, Request
 from millstream.server.telemetry.latencies import LIVE
 from millstream.server.telemetry.metrics import Metrics
@@ -130,7 +131,7 @@ class Poll(LongPoll):
         super()._found(found)
 
 
-class Feed(EventFeed):
+class Feed(StreamFeed):
     """An event stream with AnyCable's offsets.
 
     On a stream that does not exist it sends one control event and waits. It ends when the stream is

@@ -18,8 +18,10 @@ from typing import Any
 from urllib.parse import quote, unquote_to_bytes
 
 from millstream.client.aio.deletions import delete_all
+from millstream.client.aio.following import Following, follow_many
 from millstream.client.aio.streams import DurableStream
 from millstream.client.core.errors import MillstreamError
+from millstream.client.core.following import Streams
 from millstream.protocol import problems
 from millstream.protocol.http import Header, Reply
 from millstream.server.access.auth import open_auth
@@ -175,6 +177,10 @@ class MillstreamApp:
     async def delete_all(self, prefix: str | None = None, **options: Any) -> int:
         """Delete the streams of this application below a prefix; with the options of `aio.delete_all`."""
         return await delete_all(ORIGIN + quote(self.settings.path), prefix, client=self.client, **options)
+
+    def follow_many(self, streams: Streams = (), **options: Any) -> Following:
+        """Follow streams of this application together; with the options of `aio.follow_many`."""
+        return follow_many(ORIGIN + quote(self.settings.path), streams, client=self.client, **options)
 
     # -- Requests ----------------------------------------------------------------------------------
 

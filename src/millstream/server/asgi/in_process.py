@@ -57,7 +57,7 @@ class InProcessClient:
         routes = await self._routes()
         asked = _asked(request)
         _check(request, scope)
-        if b"live=" in asked.query and routes.live.draining:
+        if _is_live(asked) and routes.live.draining:
             raise MillstreamError("The server stops, and live reads end", url=request.url, code="CLOSING")
         limit = routes.settings.max_body_bytes
         if len(request.body) > limit:
@@ -116,6 +116,10 @@ def _check(request: ClientRequest, scope: CancelScope | None) -> None:
     """Raise what a cancelled connection raises."""
     if scope is not None and scope.cancelled.is_set():
         raise broken(request, ConnectionAbortedError("cancelled"))
+
+
+def _is_live(asked: Request) -> bool:
+    return b"live=" in asked.query or asked.path.endswith(b"/__ds/events")
 
 
 def _asked(request: ClientRequest) -> Request:

@@ -1,24 +1,24 @@
-"""Event feeds: a reader is sent server-sent events until the stream ends, the client leaves, or time is up.
+"""Event feeds: a client is sent server-sent events until they end, it leaves, or time is up.
 
-PROTOCOL.md 5.8; rules L4 to L7.
+What all feeds have in common: a sink, keep-alives, an age at which they end so that the client comes back,
+and an end that is clean. `stream_feeds` follows one stream, `many_feeds` many.
+
+PROTOCOL.md 5.8; rules L5, L6.
 """
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from typing import Protocol
 
-from millstream.protocol import cursors, replies
-from millstream.protocol.offsets import NOW
-from millstream.protocol.reads import Chunk
-from millstream.protocol.requests import ReadRequest
+from millstream.protocol.http import Reply
 from millstream.protocol.sse import KEEP_ALIVE
-from millstream.server.live.frames import Frame, LongMessage, Next
-from millstream.server.live.readers import Caller, LiveReaders
-from millstream.store.pending import Pending
+from millstream.server.live.frames import Frame, plain_frame
+from millstream.server.live.readers import LiveReaders
 
 KEEP_ALIVE_S = 15.0
 
-_keep_alive = Frame(0, KEEP_ALIVE, 0, has_data=False, more=False, last=False)
+_keep_alive = plain_frame(KEEP_ALIVE)
 
 
 class Sink(Protocol):
@@ -38,48 +38,19 @@ class Sink(Protocol):
         ...
 
 
-class EventFeed:
-    """One reader of an event stream."""
+class EventFeed(ABC):
+    """One client of an event stream."""
 
-    __slots__ = (
-        "_begun",
-        "_busy",
-        "_cursor_floor",
-        "_ends_at_s",
-        "_last_sent_s",
-        "_live",
-        "_max_age_s",
-        "_name",
-        "_pieces",
-        "_position",
-        "_queued",
-        "_sink",
-        "_stale",
-        "_stream_id",
-        "head",
-        "on_leave",
-    )
+    __slots__ = ("_ends_at_s", "_last_sent_s", "_live", "_max_age_s", "_pieces", "_sink", "head", "on_leave")
 
-    def __init__(
-        self, live: LiveReaders, name: str, request: ReadRequest, chunk: Chunk, caller: Caller
-    ) -> None:
-        self.head = replies.event_stream(chunk)
+    def __init__(self, live: LiveReaders, head: Reply, max_age_s: float) -> None:
+        self.head = head
         self.on_leave: Callable[[], None] | None = None  # called once, when the feed is over
         self._live = live
-        self._name = name
-        self._stream_id = chunk.stream_id
-        self._position = chunk.start
-        self._cursor_floor = live.cursor_after(request.cursor)
         self._sink: Sink | None = None
-        self._begun = False  # whether the first event is sent; there is one even if there is no data
-        self._busy = False  # whether the store is making a frame
-        self._queued = False  # whether it is queued to send more
         self._pieces: Iterator[Frame | None] | None = None  # the rest of a long message
-        self._stale = True  # whether the stream may hold more than was sent
         self._last_sent_s = self._ends_at_s = 0.0
-        self._max_age_s = min(caller.max_age_s, live.settings.sse_ttl_s)
-        if chunk.lifetime.is_sliding:  # cached frames are sent without a read of the store
-            live.store.read(name, ReadRequest(offset=NOW), 1, live.clock_ms())
+        self._max_age_s = min(max_age_s, live.settings.sse_ttl_s)
 
     def start(self, sink: Sink) -> None:
         """Send what there is now, then every change."""
@@ -87,37 +58,21 @@ class EventFeed:
         self._last_sent_s = asyncio.get_running_loop().time()
         self._ends_at_s = self._last_sent_s + self._max_age_s
         self._live.feeds.add(self)
-        self._live.hub.watch(self._name, self)
-        self._advance()
+        self._begin()
         if self._live.draining:
             self.end()
 
-    def wake(self) -> None:
-        """Send what is new: the stream has changed."""
-        self._stale = True
-        self._advance()
+    @abstractmethod
+    def _begin(self) -> None:
+        """Watch for changes, and send the first events."""
 
+    @abstractmethod
     def pump(self) -> None:
         """Send more when it is this reader's turn: its client has room again."""
-        if (self._stale or self._pieces is not None) and not self._queued:
-            self._queue()
 
-    def _advance(self) -> None:
-        """Send the next frame, if the client has room; other requests have their turn before more."""
-        if self._busy or self._queued or self._sink is None or not self._sink.writable:
-            return
-        if self._pieces is not None:
-            self._send(next(self._pieces))
-        elif self._stale:
-            self._stale = False
-            now_ms = self._live.clock_ms()
-            cursor = max(cursors.current_cursor(now_ms), self._cursor_floor)
-            found = self._live.frames.next(self._name, self._position, cursor, now_ms)
-            if isinstance(found, Pending):
-                self._busy = True
-                found.then(self._arrived)
-            else:
-                self._found(found)
+    @abstractmethod
+    def _unwatch(self) -> None:
+        """Stop watching for changes; may be called twice."""
 
     def tick(self, now_s: float) -> None:
         """End when it is time; send a comment when nothing else was sent for a while.
@@ -142,48 +97,7 @@ class EventFeed:
         """Stop sending: the client is gone, or everything is sent."""
         self._sink = None
         self._live.feeds.discard(self)
-        self._live.hub.unwatch(self._name, self)
-        if self._name not in self._live.hub.readers:
-            self._live.frames.forget(self._name)
+        self._unwatch()
         if self.on_leave is not None:
             on_leave, self.on_leave = self.on_leave, None
             on_leave()
-
-    def _arrived(self, found: Next) -> None:
-        self._busy = False
-        self._found(found)
-        self._advance()
-
-    def _found(self, found: Next) -> None:
-        if isinstance(found, LongMessage):
-            self._pieces = found.frames()
-            self._queue()
-        else:
-            self._send(found)
-
-    def _send(self, frame: Frame | None) -> None:
-        if self._sink is None:
-            return
-        if frame is None or frame.stream_id != self._stream_id:
-            self.end()
-        elif frame.has_data or frame.last or not self._begun:
-            self._begun = True
-            if frame.end != self._position:
-                self._position = frame.end
-                self._pieces = None
-            self._last_sent_s = asyncio.get_running_loop().time()
-            self._sink.write(frame)
-            if frame.last:
-                self.end()
-                return
-            self._stale |= frame.more
-            if self._stale:
-                self._queue()
-
-    def _queue(self) -> None:
-        self._queued = True
-        self._live.slices.add(self._continue)
-
-    def _continue(self) -> None:
-        self._queued = False
-        self._advance()

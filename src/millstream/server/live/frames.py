@@ -2,17 +2,21 @@
 
 A thousand readers of a stream are usually at the same position with the same cursor. The first one
 that is woken makes the frame; the others get the same bytes. Frames of a stream are dropped when it
-changes, and when it has no readers any more.
+changes, when it has no readers any more, and when those of other streams need their room.
+
+Readers that follow many streams on one connection get the same events with the stream's path added
+(`Frame.tagged`): the content is encoded once for all, and the path is added once for all of these.
 
 A message that is too large for one frame is sent in pieces, each a frame of its own. They are made for
 each reader when it has room, so that a slow one holds a piece and not the message.
 
-Rules L4, L5, L7.
+Rules L4, L5, L7, X9.
 """
 
 from collections.abc import Iterator
 from functools import cached_property
 
+from millstream.protocol import events as many
 from millstream.protocol import sse
 from millstream.protocol.reads import Chunk
 from millstream.protocol.requests import ReadRequest
@@ -29,13 +33,22 @@ _EXPANDING_BYTES = (
 _PIECE_BYTES = 64 * 1024
 _FRAMES_KEPT_PER_STREAM = 16
 _BYTES_KEPT_PER_STREAM = 512 * 1024
+_BYTES_KEPT = 16 * 2**20
 
 
 class Frame:
     """Encoded events, and the position after them."""
 
     def __init__(
-        self, stream_id: int, events: bytes, end: int, *, has_data: bool, more: bool, last: bool
+        self,
+        stream_id: int,
+        events: bytes,
+        end: int,
+        *,
+        has_data: bool,
+        more: bool,
+        last: bool,
+        data_size: int = 0,
     ) -> None:
         self.stream_id = stream_id
         self.events = events
@@ -43,6 +56,15 @@ class Frame:
         self.has_data = has_data
         self.more = more
         self.last = last
+        self.data_size = data_size
+        self._tagged: Frame | None = None
+
+    def tagged(self, name: str) -> "Frame":
+        """The same for readers of many streams, with the path of this one; made once for all of them."""
+        if self._tagged is None:
+            data, control = self.events[: self.data_size], self.events[self.data_size :]
+            self._tagged = plain_frame(many.tagged(name, self.end, data, control))
+        return self._tagged
 
     @cached_property
     def as_chunk(self) -> bytes:
@@ -50,15 +72,27 @@ class Frame:
         return b"%x\r\n%b\r\n" % (len(self.events), self.events)
 
 
+def plain_frame(events: bytes) -> Frame:
+    """Make a frame of events that move no position of their own."""
+    return Frame(0, events, 0, has_data=False, more=False, last=False)
+
+
 def make_frame(chunk: Chunk, cursor: int) -> Frame:
     """Write a chunk as a data event and its control event."""
     content = sse.event_content(chunk.kind, chunk.data, at_end=chunk.at_end)
     end = chunk.start + len(content)
-    events = sse.control_event(end, cursor, chunk.up_to_date, chunk.at_end)
-    if content:
-        events = sse.data_event(chunk.kind, content) + events
+    control = sse.control_event(end, cursor, chunk.up_to_date, chunk.at_end)
+    data = sse.data_event(chunk.kind, content) if content else b""
     more = not chunk.up_to_date and bool(content)
-    return Frame(chunk.stream_id, events, end, has_data=bool(content), more=more, last=chunk.at_end)
+    return Frame(
+        chunk.stream_id,
+        data + control,
+        end,
+        has_data=bool(content),
+        more=more,
+        last=chunk.at_end,
+        data_size=len(data),
+    )
 
 
 class LongMessage:
@@ -69,20 +103,26 @@ class LongMessage:
         self._name = name
         self._chunk = chunk
         self._cursor = cursor
+        self.stream_id = chunk.stream_id
 
-    def frames(self) -> Iterator[Frame | None]:
+    def frames(self, *, tagged: bool = False) -> Iterator[Frame | None]:
         """Yield its data event in pieces, the last one with the control event; None when the rest is gone.
 
         Until the last one the position stays the same: a client that loses its connection reads it again.
         """
         chunk = self._chunk
         try:
+            if tagged:
+                id = many.event_id(self._name, chunk.end)
+                yield Frame(chunk.stream_id, id, chunk.start, has_data=True, more=True, last=False)
             for events in sse.long_data_event(self._stored()):
                 yield Frame(chunk.stream_id, events, chunk.start, has_data=True, more=True, last=False)
         except _LostError:
             yield None
             return
         control = sse.control_event(chunk.end, self._cursor, chunk.up_to_date, chunk.at_end)
+        if tagged:
+            control = many.tagged(self._name, chunk.end, b"", control)
         more = not chunk.up_to_date
         yield Frame(chunk.stream_id, control, chunk.end, has_data=True, more=more, last=chunk.at_end)
 
@@ -110,11 +150,14 @@ class Frames:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._kept: dict[str, dict[tuple[int, int], Frame | Pending[Next]]] = {}
+        self._kept: dict[str, _KeptFrames] = {}
+        self._kept_bytes = 0
 
     def next(self, name: str, position: int, cursor: int, now_ms: int) -> Eventually[Next]:
         """Return what follows a position; None when the stream is gone."""
-        frames = self._kept.setdefault(name, {})
+        frames = self._kept.get(name)
+        if frames is None:
+            frames = self._kept[name] = _KeptFrames()
         known = frames.get((position, cursor))
         if known is not None:
             return known
@@ -133,10 +176,8 @@ class Frames:
             frame = make_frame(found, cursor)
             if len(frame.events) > _MAX_ENCODED_BYTES and len(found.data) > _EXPANDING_BYTES:
                 return when(read(_EXPANDING_BYTES), keep)
-            size = sum(len(kept.events) for kept in frames.values() if isinstance(kept, Frame))
-            if len(frames) >= _FRAMES_KEPT_PER_STREAM or size + len(frame.events) > _BYTES_KEPT_PER_STREAM:
-                frames.clear()
-            frames[position, cursor] = frame  # if they were dropped meanwhile, this dict is no longer used
+            if self._kept.get(name) is frames:  # else they were dropped meanwhile
+                self._keep(frames, (position, cursor), frame)
             return frame
 
         frame: Eventually[Next] = when(read(MAX_EVENT_BYTES), keep)
@@ -144,6 +185,30 @@ class Frames:
             frames[position, cursor] = frame
         return frame
 
+    def _keep(self, frames: "_KeptFrames", key: tuple[int, int], frame: Frame) -> None:
+        size = len(frame.events)
+        if len(frames) >= _FRAMES_KEPT_PER_STREAM or frames.size + size > _BYTES_KEPT_PER_STREAM:
+            self._kept_bytes -= frames.size
+            frames.clear()
+            frames.size = 0
+        frames[key] = frame
+        frames.size += size
+        self._kept_bytes += size
+        while self._kept_bytes > _BYTES_KEPT:
+            self.forget(next(iter(self._kept)))  # the stream whose frames were begun first
+
     def forget(self, name: str) -> None:
         """Drop the frames of a stream: it has changed, or has no readers."""
-        self._kept.pop(name, None)
+        dropped = self._kept.pop(name, None)
+        if dropped is not None:
+            self._kept_bytes -= dropped.size
+
+
+class _KeptFrames(dict[tuple[int, int], Frame | Pending[Next]]):
+    """Frames of a stream by position and cursor, and how many bytes they are."""
+
+    __slots__ = ("size",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.size = 0

@@ -4,7 +4,7 @@ A live read registers with the hub first and reads afterwards, so that no change
 no data for a slow client: what is not sent yet stays in the store and is read again when the client's
 socket has room.
 
-PROTOCOL.md 5.7, 5.8; rules L1 to L7.
+PROTOCOL.md 5.7, 5.8; rules L1 to L7, X9.
 """
 
 import math
@@ -17,6 +17,7 @@ import msgspec
 from millstream.protocol import caching, cursors
 from millstream.protocol.requests import ReadRequest
 from millstream.server.live.frames import Frames
+from millstream.server.live.globs import FollowedGlobs
 from millstream.server.live.hub import Hub
 from millstream.server.live.response_cache import ResponseCache
 from millstream.server.long_answers import HELD_BYTES
@@ -64,11 +65,13 @@ class LiveReaders:
         self.hub = Hub()
         self.slices = Slices()
         self.frames = Frames(store)
+        self.globs = FollowedGlobs(self.slices)
         self.responses = ResponseCache()
         self.feeds: set[OpenFeed] = set()
         self.polls: set[WaitingPoll] = set()
         self.draining = False
         store.listener = self._changed
+        store.on_created = self.globs.created
 
     def read_held(self, name: str, request: ReadRequest, *, peek: bool = False) -> Eventually[Read]:
         """Read a chunk that is short enough to be held in memory; a single longer message is not held."""

@@ -2,6 +2,7 @@
 
 GET __ds/streams   the listing (`listing`); only streams that the token may read
 DELETE the same    deletes many (`deletions`); only streams that the token may write
+GET __ds/events    events of many streams (`events`); POST for parameters that are too long for a URL
 GET __ds/access    what the token allows, on one stream or on any
 GET __ds/metrics   for Prometheus; this and the next two need the scope `admin` if tokens are required
 GET __ds/server    version, uptime, sizes and totals
@@ -25,6 +26,7 @@ from millstream.server.access.origins import Origins
 from millstream.server.live.readers import LiveReaders
 from millstream.server.request import Answer, Request
 from millstream.server.routes.deletions import Deletions
+from millstream.server.routes.events import EventRoutes
 from millstream.server.routes.listing import Listing
 from millstream.server.routes.pages import Pages
 from millstream.server.telemetry import metrics
@@ -61,8 +63,10 @@ class Control:
         self._overview = overview
         self._clock_ms = clock_ms
         self._pages = Pages(live.settings.path)
+        events = EventRoutes(live, auth, metrics, clock_ms)
         self._routes: dict[str, Callable[[Request], Answer]] = {
             "streams": self._streams,
+            "events": events.answer,
             "access": self._access,
             "metrics": self._for_admins(lambda _request: self.metrics_reply()),
             "server": self._for_admins(self._server),
@@ -71,6 +75,7 @@ class Control:
             "readyz": lambda _request: self.readiness_reply(),
         }
         self._deletes: dict[str, Callable[[Request], Answer]] = {"streams": self._delete_streams}
+        self._posts: dict[str, Callable[[Request], Answer]] = {"events": events.answer}
 
     def find(self, path: str) -> dict[bytes, Callable[[Request], Answer]]:
         """Find the handlers for a path below `__ds`, by method; none where there is nothing."""
@@ -80,7 +85,15 @@ class Control:
         handlers = {b"GET": shows, b"HEAD": shows}
         if (deletes := self._deletes.get(path)) is not None:
             handlers[b"DELETE"] = deletes
+        if (posts := self._posts.get(path)) is not None:
+            handlers[b"POST"] = posts
         return handlers
+
+    def refuse_body(self, path: str, request: Request) -> Reply | None:
+        """Refuse a large body by the head of its request: most paths take none, and none of a stranger."""
+        if request.method != b"POST" or path not in self._posts:
+            return problems.UNEXPECTED_BODY
+        return self._auth.identify(request, self._clock_ms() / 1000)
 
     def _streams(self, request: Request) -> Answer:
         refusal = self._auth.identify(request, self._clock_ms() / 1000)

@@ -49,6 +49,7 @@ _ACTIONS = {
 }
 _CONTROL_ACTIONS = {
     "streams": Action.READ,
+    "events": Action.READ,
     "access": Action.READ,
     "metrics": Action.ADMIN,
     "server": Action.ADMIN,
@@ -133,9 +134,11 @@ class Routes:
         """Refuse a request with a large body by its head, before the body fills memory."""
         try:
             name, elsewhere = self.place(request.path, request.mount)
+            refusal = self._origins.refuse_host(request) if self._checks_host else None
+            if elsewhere == self._control and (paths := _control_paths(name)):
+                return refusal or self.controls.refuse_body(paths[0], request)
             if elsewhere is not None or request.method not in (b"PUT", b"POST"):
                 return problems.UNEXPECTED_BODY
-            refusal = self._origins.refuse_host(request) if self._checks_host else None
             if refusal is None and self.is_guarded:
                 refusal = self._refuse_caller(name, request)
             return refusal or self._origins.refuse_write(request) or self.admission.refusal()

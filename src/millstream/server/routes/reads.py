@@ -26,6 +26,7 @@ from millstream.server.compression import MIN_BYTES
 from millstream.server.live.feeds import EventFeed
 from millstream.server.live.long_polls import LongPoll
 from millstream.server.live.readers import Caller, LiveReaders
+from millstream.server.live.stream_feeds import StreamFeed
 from millstream.server.long_answers import PIECE_BYTES, with_long_body
 from millstream.server.request import Answer, Request
 from millstream.server.settings import Settings
@@ -138,7 +139,7 @@ class ReadRoutes:
     def _feed(self, name: str, read: ReadRequest, caller: Caller, found: Read) -> Reply | EventFeed:
         if not isinstance(found, Chunk):
             return reply_to(found)
-        return EventFeed(self.live, name, read, found, caller)
+        return StreamFeed(self.live, name, read, found, caller)
 
     def _long_poll(self, name: str, read: ReadRequest, caller: Caller, found: Read) -> Answer:
         if not isinstance(found, Chunk):

@@ -27,6 +27,7 @@ ORDER = [
     "bounded",
     "listing",
     "deleting_many",
+    "many_events",
     "parts",
     "expecting",
     "retention",

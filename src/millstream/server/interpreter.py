@@ -17,7 +17,7 @@ import sys
 
 _SWITCH_INTERVAL_S = 0.0005
 _YOUNG_OBJECTS = 10_000  # so many more than were freed
-_GENERATIONS = 20, 50
+_GENERATIONS = 5, 50  # a collection of the second takes some milliseconds
 
 
 def set_up() -> None:

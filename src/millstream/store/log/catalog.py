@@ -20,7 +20,7 @@ written to.
 
 import contextlib
 import sqlite3
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from operator import attrgetter, itemgetter
 from pathlib import Path
@@ -108,6 +108,7 @@ on conflict (id) do update set deadline_ms = excluded.deadline_ms, flushed = exc
 """
 
 _CACHE_KIB = 16 * 2**10
+_BATCH_IDS = 1024
 
 APPLIED_LSN = "applied_lsn"
 LAST_ID = "next_id"  # its name on the disk
@@ -348,8 +349,8 @@ class Catalog:
 
     def _write(self, changed: list[Row], producers: list[ProducerRow]) -> None:
         self._write_producers(producers)
-        rows = [msgspec.structs.astuple(row) for row in sorted(changed, key=attrgetter("stream_id"))]
-        self._writer.executemany(_WRITE_ROW, rows)
+        for batch in _batches(changed):
+            self._writer.executemany(_WRITE_ROW, map(msgspec.structs.astuple, batch))
 
     def _write_producers(self, producers: list[ProducerRow]) -> None:
         states = [
@@ -406,6 +407,15 @@ class Catalog:
         finally:
             if self._writer.in_transaction:
                 self._writer.execute("rollback")
+
+
+def _batches(rows: list[Row]) -> Iterator[list[Row]]:
+    """Sort rows by their ids, some at a time: sorting all in one call would hold up the event loop."""
+    batches: dict[int, list[Row]] = defaultdict(list)
+    for row in rows:
+        batches[row.stream_id // _BATCH_IDS].append(row)
+    for number in sorted(batches):
+        yield sorted(batches[number], key=attrgetter("stream_id"))
 
 
 def _number(name: str, row: tuple[int, int | None] | None) -> int:

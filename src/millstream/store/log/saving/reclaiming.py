@@ -1,8 +1,8 @@
 """Reclaiming: when little of a pack is still needed, that is copied to the last pack, and the file removed.
 
 What streams lost by being deleted, rewritten or given files of their own stays in the packs as bytes that
-nothing refers to. The catalog counts them. A pack of which a third is such is read from its beginning, some of
-it after each checkpoint:
+nothing refers to. The catalog counts them. A pack of which a third is such is read from its beginning, some
+of it after each checkpoint:
 
         slot      what the catalog says of its stream            so it is
         1         not there, or not in this slot                 left behind

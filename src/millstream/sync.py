@@ -35,6 +35,7 @@ from millstream.client.core.models import (
     StreamBatch,
     TextChunk,
 )
+from millstream.client.core.origins import last, since
 from millstream.client.core.retry import Retry
 from millstream.client.http.sync_sockets import HttpClient
 from millstream.client.sync.deletions import delete_all
@@ -86,5 +87,7 @@ __all__ = [
     "UnexpectedStatusError",
     "delete_all",
     "follow_many",
+    "last",
+    "since",
     "stream",
 ]

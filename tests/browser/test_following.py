@@ -2,6 +2,7 @@
 
 import json
 import signal
+import time
 from pathlib import Path
 
 from browser.watching import JSON, TEXT, Watched, append, http, killable_millstream
@@ -193,6 +194,44 @@ def test_reading_begins_where_one_likes_and_pauses(server: Server, watched: Watc
     page.wait_for_function(
         "() => document.querySelector('.row:last-child .what')?.textContent.includes('Needle')"
     )
+
+
+def test_times_are_beside_messages_and_one_can_be_jumped_to(server: Server, watched: Watched) -> None:
+    """X7, X8."""
+    http.put(f"{server.url}/timed", headers=JSON)
+    for n in range(4):
+        append(server, "/timed", f'{{"n":{n}}}', JSON)
+        time.sleep(1.1 if n == 1 else 0.01)  # a field for a time has seconds
+    page = watched.open(server, "/timed")
+    watched.wait_for_rows([f'{{"n": {n}}}' for n in range(4)])
+    times = page.eval_on_selector_all(".row time", "times => times.map((time) => time.dateTime)")
+    assert times == sorted(times)
+    assert len(set(times)) == 4
+    page.select_option("#from", "time")
+    page.fill("#from-time", times[2][:19])  # the browser's zone is UTC
+    page.press("#from-time", "Tab")
+    watched.wait_for_rows(['{"n": 2}', '{"n": 3}'])
+    append(server, "/timed", '{"n":4}', JSON)
+    watched.wait_for_rows(['{"n": 2}', '{"n": 3}', '{"n": 4}'])
+    assert page.is_visible(".row time")
+    page.click("#times")
+    assert not page.is_visible(".row time")
+    page.select_option("#from", "last")
+    page.fill("#from-count", "1")
+    page.press("#from-count", "Tab")
+    watched.wait_for_rows(['{"n": 4}'])
+
+
+def test_the_last_lines_of_text(server: Server, watched: Watched) -> None:
+    """X8: lines that are written in pieces are whole."""
+    http.put(f"{server.url}/lines", headers=TEXT)
+    for piece in ("one\ntwo\n", "thr", "ee\n", "four\n", "fi", "ve"):
+        append(server, "/lines", piece, TEXT)
+    page = watched.open(server, "/lines")
+    watched.wait_for_rows(["one", "two", "three", "four", "five"])
+    page.fill("#from-count", "2")
+    page.press("#from-count", "Tab")
+    watched.wait_for_rows(["four", "five"])
 
 
 def test_a_stream_made_anew_is_read_anew(server: Server, watched: Watched) -> None:

@@ -290,6 +290,7 @@ def test_everything_is_reached_by_the_keyboard(filled: Server, watched: Watched)
         "from",
         "as",
         "filter",
+        "times",
         "follow",
         "pause",
         "log",

@@ -137,7 +137,11 @@ def test_a_file_gets_everything(cli: Cli, text: str, tmp_path: Path) -> None:
     [
         (["--offset", "-1", "--last", "1"], 2, "--offset and --last exclude each other"),
         (["--offset", ""], 2, "--offset is empty"),
-        (["--until", "now"], 7, "until is an offset"),
+        (["--until", "now"], 2, "--until is not a time"),
+        (["--until", "9999-12-31T00:00:00Z"], 2, "--until is in the future"),
+        (["--since", "soon"], 2, "--since is not a time"),
+        (["--since", "10m", "--last", "1"], 2, "--last and --since exclude each other"),
+        (["--times", "--format", "raw"], 2, "--times is not for --format raw"),
         (["--offset", "yesterday"], 7, "An offset is -1, now, or"),
         (["--until", "0000000000000000_0000000000000001", "--last", "1"], 2, "--until and --last"),
         (
@@ -156,3 +160,34 @@ def test_wrong_ways_to_read(cli: Cli, events: str, arguments: list[str], code: i
     [line] = ended.err.splitlines()
     assert line.startswith("millstream read: ")
     assert complaint in line
+
+
+def test_what_arrived_since_a_time_and_until_another(cli: Cli, events: str) -> None:
+    """X7."""
+    for number in range(3):
+        cli("append", events, stdin=b"%d\n" % number)
+    shown = cli("read", events, "--times", "--no-follow").text.splitlines()
+    times = [line.partition("\t")[0] for line in shown]
+    assert [line.partition("\t")[2] for line in shown] == ["0", "1", "2"]
+    assert times == sorted(times)
+    assert len(set(times)) == 3  # each is a command of its own
+    assert cli("read", events, "--since", times[1], "--no-follow").text == "1\n2\n"
+    assert cli("read", events, "--since", times[1], "--until", times[2]).text == "1\n"
+    assert cli("read", events, "--until", times[1], "--times").text == f"{times[0]}\t0\n"
+    assert cli("read", events, "--since", "10m", "--no-follow").text == "0\n1\n2\n"
+    assert cli("read", events, "--since", "2030-01-31T12:00:00+01:00", "--no-follow").text == ""
+
+
+def test_times_beside_offsets_and_in_objects(cli: Cli, events: str) -> None:
+    """X7."""
+    text = f"{events}-text"
+    cli("create", text, "--content-type", "text/plain")
+    cli("append", events, stdin=b"1\n2\n")
+    cli("append", text, stdin=b"one\n")
+    found = cli("read", events, "--times", "--format", "json", "--last", "1", "--no-follow").records
+    assert [one["value"] for one in found] == [2]
+    (line,) = cli("read", events, "--times", "--offsets", "--last", "1", "--no-follow").text.splitlines()
+    assert line == f"{found[0]['offset']}\t{found[0]['time']}\t2"
+    (piece,) = cli("read", text, "--times", "--format", "json", "--no-follow").records
+    assert (piece["text"], str(piece["time"])[-1]) == ("one\n", "Z")
+    assert cli("read", text, "--times", "--no-follow").code == 2

@@ -40,6 +40,8 @@ def test_head_tells_what_is_known(cli: Cli, name: str) -> None:
         "retainBytes": None,
         "retainSeconds": None,
         "earliestOffset": None,
+        "firstTime": None,
+        "lastTime": None,
     }
     shown = cli.terminal("head", name, NO_COLOR="1").text
     assert "text/plain" in shown

@@ -23,7 +23,8 @@ import conformance.mutants_http
 import conformance.mutants_live
 import conformance.mutants_many
 import conformance.mutants_producers
-import conformance.mutants_reading  # noqa: F401 - importing them registers the mutants
+import conformance.mutants_reading
+import conformance.mutants_times  # noqa: F401 - importing them registers the mutants
 from conformance.killing import first_failure
 from conformance.mutants import MUTANTS, Mutant
 from conformance.proxy import MutatingProxy

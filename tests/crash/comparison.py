@@ -30,6 +30,7 @@ def compare(world: World, names: list[str], state: plain.Model, accepted: plain.
                 right = (position, position + len(piece))
                 world.check(bounds == right, f"{name}: an append lies at {bounds}")
             position += len(piece)
+        _compare_times(world, wanted, entry)
     listed: list[str] = []
     after: str | None = ""
     while after is not None:  # a page has a limit of time
@@ -40,13 +41,32 @@ def compare(world: World, names: list[str], state: plain.Model, accepted: plain.
     world.check(listed == names, f"listed {listed} instead of {names}")
 
 
+def _compare_times(world: World, wanted: plain.Entry, entry: StreamEntry) -> None:
+    """Every append has the time that it had, and is found by it (rule X7)."""
+    kept = wanted.kept_times()
+    found = [(position, entry.time_at(position)) for position, _ in kept]
+    world.check(found == kept, f"{wanted.name}: the times are {found} instead of {kept}")
+    stream = entry.stream
+    ends_ms = (stream.first_time_ms, stream.last_time_ms)
+    right_ms = (kept[0][1], kept[-1][1]) if kept else (0, 0)
+    world.check(ends_ms == right_ms, f"{wanted.name}: is from {ends_ms} instead of {right_ms}")
+    for time_ms in {time_ms + change for _, time_ms in kept for change in (0, 1)}:
+        first = next((position for position, ms in kept if ms >= time_ms), wanted.tail)
+        since = entry.first_since(time_ms)
+        world.check(since == first, f"{wanted.name}: since {time_ms} is {since} instead of {first}")
+
+
 def _compare_deadlines(world: World, entry: plain.Entry, found: plain.Entry, accepted: plain.Model) -> None:
-    """Not before what the log says; later only by renewals that were too small to be logged."""
+    """Not before what the log says; later only by renewals that were too small to be logged.
+
+    Or the other way round, when the clock was set back in between.
+    """
     if entry.deadline_ms is not None and found.deadline_ms is not None:
         ended_since = entry.id not in accepted.streams
         latest_ms = 0 if ended_since else accepted.streams[entry.id].deadline_ms or 0
         world.check(
-            entry.deadline_ms <= found.deadline_ms and (ended_since or found.deadline_ms <= latest_ms),
+            (ended_since and entry.deadline_ms <= found.deadline_ms)
+            or min(entry.deadline_ms, latest_ms) <= found.deadline_ms <= max(entry.deadline_ms, latest_ms),
             f"{entry.name}: its deadline is {found.deadline_ms}, not {entry.deadline_ms}",
         )
         entry.deadline_ms = found.deadline_ms

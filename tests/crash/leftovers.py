@@ -31,7 +31,7 @@ def check_room(world: World, catalog: Catalog) -> None:
         size = layout.chunk_bytes(stream.retention)
         number = int(name.split(".")[1]) if name.count(".") == 2 else 0
         extent = Extent.of(stream)
-        if name.endswith(".index"):
+        if name.endswith((".index", ".times")):
             wanted = number >= extent.first_entry // layout.chunk_entries(size)
         else:
             first = stream.base + number * size

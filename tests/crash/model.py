@@ -36,7 +36,7 @@ class Entry:
     retention: Retention = KEEP_ALL
     start: int = 0  # what lies before is gone; the pieces stay here, to compare with
     created_ms: int = 0
-    times_ms: list[int] = field(default_factory=list)  # when each piece was written
+    times_ms: list[int] = field(default_factory=list)  # when each piece arrived, which never goes back (X7)
     trims: list[tuple[int, int]] = field(default_factory=list)  # start, number of the change
 
     def content(self) -> bytes:
@@ -77,6 +77,19 @@ class Entry:
             if position > self.start and now_ms > known_ms + seconds * 1000 + seconds * 1000 // 16:
                 return True
         return False
+
+    def arrival_ms(self, now_ms: int) -> int:
+        """The time of what arrives now (rule X7)."""
+        return max(now_ms, self.created_ms, *self.times_ms[-1:])
+
+    def kept_times(self) -> list[tuple[int, int]]:
+        """Where each piece that is kept begins, and when it arrived."""
+        position, found = 0, []
+        for piece, time_ms in zip(self.pieces, self.times_ms, strict=True):
+            if position >= self.start:
+                found.append((position, time_ms))
+            position += len(piece)
+        return found
 
     def facts(self) -> tuple[object, ...]:
         """What must be the same after a recovery; deadlines are compared apart."""
@@ -223,7 +236,7 @@ class Model:
             entry.start = source.start
         if change.data:
             entry.pieces.append(change.data)
-            entry.times_ms.append(entry.created_ms)
+            entry.times_ms.append(entry.arrival_ms(entry.created_ms))
         entry.tail = len(entry.content())
         entry.closed = change.closed
         entry.history.append((entry.tail, entry.closed, number))
@@ -234,7 +247,7 @@ class Model:
         entry = self.streams[change.id]
         if change.data:
             entry.pieces.append(change.data)
-            entry.times_ms.append(change.now_ms)
+            entry.times_ms.append(entry.arrival_ms(change.now_ms))
         entry.tail += len(change.data)
         if change.stamp is not None:
             entry.producers[change.stamp[0]] = change.stamp
@@ -250,7 +263,7 @@ class Model:
         entry = self.streams[change.id]
         pieces = [entry.parts.pop(part)[0] for part in change.parts]
         entry.pieces += pieces
-        entry.times_ms += [change.now_ms] * len(pieces)
+        entry.times_ms += [entry.arrival_ms(change.now_ms)] * len(pieces)
         entry.tail += sum(map(len, pieces))
         rest = Append(change.id, b"", change.closes, change.stamp, change.seq, change.now_ms)
         self._append(rest, number)

@@ -110,6 +110,10 @@ class Simulation:
         except CrashError as crash:
             self.world.say(f"crash {crash}")
         self.machine.crash()
+        if self.random.random() < 0.2:
+            self.world.now_ms -= self.random.choice(
+                (1, 300, 5000)
+            )  # the clock is set back; times never go back
 
     def step(self) -> None:
         """One thing happens."""

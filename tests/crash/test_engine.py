@@ -22,10 +22,11 @@ from millstream.protocol.streams import NoSpace, NotFound
 from millstream.store.log.catalog import Catalog
 from millstream.store.log.disk import RealDisk
 from millstream.store.log.engine import LogEngine
-from millstream.store.log.files.layout import content_name, index_name
+from millstream.store.log.files.index import write_pages
+from millstream.store.log.files.layout import content_name, index_name, times_name
 from millstream.store.log.files.open_files import StreamFiles
 from millstream.store.log.files.places import Filed
-from millstream.store.log.files.sums import ContentSums, index_entries, index_pages
+from millstream.store.log.files.sums import ContentSums
 from millstream.store.log.recovery import recover
 from millstream.store.log.reserve import Reserve
 from millstream.store.log.rows import Changes, Row
@@ -86,10 +87,12 @@ def test_a_stream_beyond_four_gibibytes_keeps_its_tail(tmp_path: Path) -> None:
         file.write(last)
     sums = ContentSums(stream.id, tail - len(last), None)
     sums.add(last)
-    ((_, page, index_sum),) = index_pages(stream.id, 0, 0, index_entries(array("Q", [tail]), array("Q", [0])))
-    (tmp_path / index_name(stream.id)).write_bytes(page)
+    place = Filed(content_sum=sums.partial)
+    ((part, place),) = write_pages(stream.id, 0, 2**50, place, array("Q", [tail]), array("Q", [NOW_MS]))
+    (tmp_path / index_name(stream.id)).write_bytes(part.ends)
+    (tmp_path / times_name(stream.id)).write_bytes(part.times)
     catalog = Catalog(tmp_path / "catalog.db")
-    catalog.checkpoint(Changes([Row.of(stream, tail, 1, Filed(sums.partial, index_sum))], [], [], {}))
+    catalog.checkpoint(Changes([Row.of(stream, tail, 1, place)], [], [], {}))
     catalog.close()
     with opened(tmp_path) as data:
         assert data.append("/big", b"and more").tail == tail + 8

@@ -296,7 +296,7 @@ class SloppyJournal(WatchedJournal):
     """Records where a stream starts, but not with which append."""
 
     def trim(self, entry: StreamEntry, change: Trim) -> None:
-        super().trim(entry, Trim(change.start, change.first_append + 1))
+        super().trim(entry, Trim(change.start, change.first_append + 1, change.first_ms))
 
 
 class MiscountsAppends(Variant):

@@ -205,7 +205,7 @@ def _fail(*_: object) -> None:
     raise OSError(24, os.strerror(24))
 
 
-@pytest.mark.parametrize("kind", ["bin", "index", "sum"])
+@pytest.mark.parametrize("kind", ["bin", "index", "sum", "times"])
 def test_a_file_that_is_missing_is_found_by_the_check(tmp_path: Path, kind: str) -> None:
     with opened(tmp_path) as data:
         data.create("/s", retention=LIMITED)
@@ -223,6 +223,11 @@ def test_a_folder_of_before_retention_is_read(tmp_path: Path) -> None:
         data.append("/s", b"two")
         content = data.engine.streams.find("/s").content  # type: ignore[union-attr]
         assert isinstance(content, StreamContent)
-        assert [Path(name).suffixes for name in content.names()] == [[".bin"], [".sum"], [".index"]]
+        assert [Path(name).suffixes for name in content.names()] == [
+            [".bin"],
+            [".sum"],
+            [".index"],
+            [".times"],
+        ]
     (path,) = tmp_path.glob("streams/*/*.bin")
     assert path.read_bytes() == b"one" * 10_000 + b"two"

@@ -36,6 +36,7 @@ BROKEN = 599
 """The status of a response that ended before its end, or did not come."""
 
 _SEEN = re.compile(r"content-type$|stream-(?!cursor$)|producer-|etag$")
+_TIMES = ("stream-first-time", "stream-last-time")
 
 
 class RefusedError(Exception):
@@ -228,10 +229,12 @@ def _answer(question: Question, status: int, headers: Mapping[str, str], body: b
     seen = {name: value for name, value in sorted(headers.items()) if _SEEN.match(name)}
     if question.target.startswith(NEW_FORK):
         seen.pop("etag", None)  # it has the stream's id, which depends on how many were created before
+    if "until=" not in question.target:  # what other questions have appended has times of its own
+        seen = {name: value for name, value in seen.items() if name not in _TIMES}
     if status >= 400:
         return Answer(status, seen, 0, _code(body))
     if "live=sse" in question.target:
-        body = re.sub(rb'"streamCursor":"\d+"', b"", body)
+        body = re.sub(rb'"streamCursor":"\d+"|,"streamLastTime":"[^"]+"', b"", body)
     if question.target.startswith("/__ds/streams"):
         body = _listed(body)
     return Answer(status, seen, len(body), hash_of(body))
@@ -250,9 +253,10 @@ def _code(body: bytes) -> str:
 
 
 def _listed(body: bytes) -> bytes:
-    """Remove what each read renews."""
+    """Remove what each read renews, and the times, which earlier versions did not have."""
     page = json.loads(body)
     for stream in page["streams"]:
+        del stream["firstTime"], stream["lastTime"]
         if stream["ttlSeconds"] is not None:
             del stream["expiresMs"]
     return json.dumps(page).encode()

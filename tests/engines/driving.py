@@ -20,10 +20,17 @@ from millstream.protocol.conditions import Condition
 from millstream.protocol.expiry import FOREVER, Lifetime
 from millstream.protocol.lifecycle import Create
 from millstream.protocol.offsets import START
+from millstream.protocol.origins import Origin
 from millstream.protocol.parts import CommitRequest, StageRequest
 from millstream.protocol.producers import Stamp
 from millstream.protocol.reads import Chunk
-from millstream.protocol.requests import AppendRequest, CreateRequest, DeletionRequest, ReadRequest
+from millstream.protocol.requests import (
+    AppendRequest,
+    CreateRequest,
+    DeletionRequest,
+    LiveMode,
+    ReadRequest,
+)
 from millstream.protocol.retention import KEEP_ALL, Retention
 from millstream.protocol.streams import Stream
 from millstream.store.base import (
@@ -218,6 +225,16 @@ class Engine:
         async def read() -> Read:
             options = {"peek": peek, "held_bytes": held_bytes}
             return await settled(self.store.read(name, request, max_bytes, self.now_ms, **options))
+
+        return self._runner.run(read())
+
+    def read_from(
+        self, name: str, origin: Origin, *, live: LiveMode = LiveMode.NO, times: bool = False
+    ) -> Read:
+        request = ReadRequest(origin=origin, live=live, times=times)
+
+        async def read() -> Read:
+            return await settled(self.store.read(name, request, 2**20, self.now_ms))
 
         return self._runner.run(read())
 

@@ -25,6 +25,27 @@ class ModelStream:
     forks: int = 0
     deleted: bool = False
     parts: dict[str, list[bytes]] = field(default_factory=dict)  # their messages, as they will be stored
+    created_ms: int = 0
+    times: list[int] = field(default_factory=list)  # when each append arrived (X7)
+
+    def arrival_ms(self, now_ms: int) -> int:
+        return max(now_ms, self.created_ms, *self.times)
+
+    def since(self, time_ms: int) -> int:
+        """Where the first append begins that arrived at a time or later (X7)."""
+        position = 0
+        for append, arrived_ms in zip(self.appends, self.times, strict=True):
+            if arrived_ms >= time_ms:
+                return position
+            position += sum(map(len, append))
+        return position
+
+    def last(self, count: int, *, json: bool) -> bytes:
+        """The last messages of a JSON stream, the last appends of another (X8)."""
+        pieces = [message for append in self.appends for message in append]
+        if not json:
+            pieces = [b"".join(append) for append in self.appends]
+        return b"".join(pieces[max(0, len(pieces) - count) :])
 
     @property
     def content(self) -> bytes:
@@ -52,6 +73,10 @@ class Model:
 
     def create(self, stream: ModelStream, now_ms: int) -> None:
         self.by_name[stream.name] = stream
+        stream.created_ms = now_ms
+        if stream.source is not None:  # a cut of an append is the last one that is inherited
+            stream.times = stream.source.times[: len(stream.appends)]
+        stream.times += [stream.arrival_ms(now_ms)] * (len(stream.appends) - len(stream.times))
         if stream.source is not None:
             stream.source.forks += 1
         self.use(stream, now_ms)
@@ -113,6 +138,7 @@ class Model:
     ) -> None:
         if messages:
             stream.appends.append(messages)
+            stream.times.append(stream.arrival_ms(now_ms))
         if stamp is not None:
             stream.producers[stamp.id] = stamp
         if closes:
@@ -151,6 +177,7 @@ class Model:
         if expected is not None and expected != len(stream.content):
             return "OffsetConflict"
         stream.appends += [stream.parts.pop(id) for id in ids]
+        stream.times += [stream.arrival_ms(now_ms)] * len(ids)
         self.append(stream, [], closes, stamp, now_ms)
         return "Commit"
 

@@ -1,4 +1,4 @@
-"""Any history of streams whose beginning is trimmed: what is left is right, and enough (X4, O4, F1).
+"""Any history of streams whose beginning is trimmed: what is left is right, and enough (X4, O4, F1, X7, X8).
 
 The model keeps everything that was ever written to each stream, and when. The engine may begin a stream
 later, as far as its limits allow; whatever it still gives must be what the model has there.
@@ -22,7 +22,8 @@ from hypothesis.stateful import (
 from engines.driving import ENGINES, Engine
 from millstream.protocol.forks import ForkBeforeStart
 from millstream.protocol.lifecycle import Create, Delete
-from millstream.protocol.reads import OffsetGone
+from millstream.protocol.origins import Last, Since
+from millstream.protocol.reads import Chunk, OffsetGone
 from millstream.protocol.retention import Retention
 from millstream.store.log.files import layout
 
@@ -77,7 +78,8 @@ class RetentionMachine(RuleBasedStateMachine):
             piece = bytes([len(stream.appends) % 251]) * size
             self.engine.append(name, piece)
             stream.content += piece
-            stream.appends.append((len(stream.content), self.engine.now_ms))
+            last_ms = stream.appends[-1][1] if stream.appends else 0
+            stream.appends.append((len(stream.content), max(last_ms, self.engine.now_ms)))
 
     @precondition(lambda self: self.written)
     @rule(data=st.data(), limits=limits)
@@ -124,6 +126,7 @@ class RetentionMachine(RuleBasedStateMachine):
             assert self.engine.content(name) == stream.content[start:]
             if start:
                 assert self.engine.read(name, start - 1) == OffsetGone(start)
+            self.times_are_right(name, stream)
             if start > before:
                 kept = len(stream.content) - start
                 by_size = stream.limits.bytes is not None and kept >= stream.limits.bytes
@@ -131,6 +134,22 @@ class RetentionMachine(RuleBasedStateMachine):
                 age_ms = self.engine.now_ms - newest_gone_ms
                 by_age = stream.limits.seconds is not None and age_ms >= stream.limits.seconds * 1000
                 assert by_size or by_age
+
+    def times_are_right(self, name: str, stream: Written) -> None:
+        """X7, X8: what is kept is found by its times, and counted from its end."""
+        kept = [(end, ms) for end, ms in stream.appends if end > stream.start]
+        found = self.engine.stream(name)
+        assert (found.first_time_ms, found.last_time_ms) == ((kept[0][1], kept[-1][1]) if kept else (0, 0))
+        begins = [stream.start, *(end for end, _ in kept)]
+        for time_ms in (0, self.engine.now_ms, *(ms for _, ms in kept[-3:])):
+            first = next((number for number, (_, ms) in enumerate(kept) if ms >= time_ms), len(kept))
+            chunk = self.engine.read_from(name, Since(time_ms))
+            assert isinstance(chunk, Chunk)
+            assert chunk.start == begins[first]
+        for count in (1, 3, len(kept) + 1):
+            chunk = self.engine.read_from(name, Last(count))
+            assert isinstance(chunk, Chunk)
+            assert chunk.start == begins[max(0, len(kept) - count)]
 
 
 @pytest.mark.parametrize("kind", ENGINES)

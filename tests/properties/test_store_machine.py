@@ -1,4 +1,4 @@
-"""Any history of requests leaves an engine where it leaves a plain list: C, A, R, F, G1, X2, X3, X6."""
+"""Any history of requests leaves an engine where it leaves a plain list: C, A, R, F, G1, X2, X3, X6 to X8."""
 
 import json
 import tempfile
@@ -18,6 +18,7 @@ from hypothesis.stateful import (
 from engines.driving import ENGINES, JSON, TEXT, Engine
 from millstream.protocol.expiry import FOREVER, Lifetime
 from millstream.protocol.lifecycle import Delete
+from millstream.protocol.origins import Ago, Last, Since
 from millstream.protocol.producers import Stamp
 from millstream.protocol.reads import Chunk
 from millstream.protocol.streams import Stream
@@ -222,6 +223,25 @@ class StoreMachine(RuleBasedStateMachine):
         assert found.closed is stream.closed
         self.model.use(stream, self.engine.now_ms)
 
+    @precondition(lambda self: self.model.visible())
+    @rule(data=st.data(), later_ms=st.integers(-1, 1), count=st.integers(0, 9))
+    def read_from(self, data: st.DataObject, later_ms: int, count: int) -> None:
+        """X7, X8: from any time, and the last of it."""
+        stream = self.draw_stream(data)
+        time_ms = data.draw(st.sampled_from([0, self.engine.now_ms, *stream.times])) + later_ms
+        for origin in (Since(time_ms), Ago(self.engine.now_ms - time_ms)):
+            found = self.engine.read_from(stream.name, origin)
+            assert isinstance(found, Chunk)
+            assert (found.start, found.end) == (stream.since(time_ms), len(stream.content))
+        found = self.engine.read_from(stream.name, Last(count))
+        assert isinstance(found, Chunk)
+        assert found.data == stream.last(count, json=stream.content_type == JSON)
+        self.model.use(stream, self.engine.now_ms)
+
+    @rule(milliseconds=st.sampled_from([1, 700]))
+    def set_clock_back(self, milliseconds: int) -> None:
+        self.engine.now_ms -= milliseconds
+
     @rule(seconds=st.sampled_from([1, 4, 4, 12]))
     def expire(self, seconds: int) -> None:
         self.engine.now_ms += seconds * 1000
@@ -253,6 +273,9 @@ class StoreMachine(RuleBasedStateMachine):
             found = self.engine.head(name)
             assert isinstance(found, Stream)
             assert (found.tail, found.closed) == (len(stream.content), stream.closed)
+            assert (found.first_time_ms, found.last_time_ms) == tuple(
+                (stream.times or [0])[i] for i in (0, -1)
+            )
             assert (found.base, found.fork_count) == (stream.base, stream.forks)
             assert set(found.staged.parts if found.staged is not None else ()) == set(stream.parts)
 

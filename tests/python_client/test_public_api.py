@@ -20,7 +20,8 @@ ERRORS = {
 NAMES = ERRORS | {
     "AppendResult", "ByteChunk", "CloseResult", "DurableStream", "Following", "HeadResult", "HttpClient",
     "IdempotentProducer", "JsonBatch", "Multipart", "ProducerStamp", "Retry", "StreamBatch", "StreamResponse",
-    "Subscription", "TextChunk", "delete_all", "follow_many", "stream",
+    "Subscription", "TextChunk", "delete_all", "follow_many", "last",
+    "since", "stream",
 }  # fmt: skip
 MEMBERS = {
     "DurableStream": {
@@ -47,10 +48,11 @@ FIELDS = {
     "HeadResult": (
         "content_type", "offset", "etag", "cache_control", "ttl_seconds", "expires_at",
         "stream_closed", "exists", "extensions", "retain_bytes", "retain_seconds", "earliest_offset",
+        "first_time", "last_time", "start_offset",
     ),
-    "JsonBatch": ("items", "offset", "up_to_date", "cursor", "stream_closed"),
-    "ByteChunk": ("data", "offset", "up_to_date", "cursor", "stream_closed"),
-    "TextChunk": ("data", "offset", "up_to_date", "cursor", "stream_closed"),
+    "JsonBatch": ("items", "offset", "up_to_date", "cursor", "stream_closed", "last_time"),
+    "ByteChunk": ("data", "offset", "up_to_date", "cursor", "stream_closed", "last_time"),
+    "TextChunk": ("data", "offset", "up_to_date", "cursor", "stream_closed", "last_time"),
     "Retry": ("initial_delay_s", "max_delay_s", "max_total_s", "max_attempts", "doubtful_appends"),
     "ProducerStamp": ("id", "epoch", "seq"),
     "StreamBatch": ("data", "offset", "up_to_date", "stream_closed", "stream_deleted", "content_type"),

@@ -26,8 +26,8 @@ class Shape(enum.StrEnum):
 class Writer(Protocol):
     """Writes what is read of one stream."""
 
-    def show(self, data: bytes, before: str, after: str) -> None:
-        """Write the content between two offsets."""
+    def show(self, data: bytes, before: str, after: str, time: str | None = None) -> None:
+        """Write the content between two offsets, which arrived at one time."""
         ...
 
     def pieces(self, pieces: Sequence[Located]) -> None:
@@ -39,17 +39,22 @@ class Writer(Protocol):
         ...
 
 
-def writer(output: StandardOutput, shape: Shape, *, is_json: bool, offsets: bool) -> Writer:
+def writer(
+    output: StandardOutput, shape: Shape, *, is_json: bool, offsets: bool, times: bool = False
+) -> Writer:
     """Choose how to write a stream's content."""
     if shape is Shape.JSON:
-        return ObjectWriter(output, is_json=is_json)
+        return ObjectWriter(output, is_json=is_json, times=times)
     if shape is Shape.RAW:
         return RawWriter(output)
-    if offsets and not is_json:
+    if (offsets or times) and not is_json:
+        option = "--offsets" if offsets else "--times"
         raise Failure(
-            Exit.USAGE, "--offsets is for streams of JSON messages", "--format json has them for any stream"
+            Exit.USAGE,
+            f"{option} is for streams of JSON messages",
+            f"--format json{' --times' if times else ''} has them for any stream",
         )
-    return LineWriter(output, is_json=is_json, offsets=offsets)
+    return LineWriter(output, is_json=is_json, offsets=offsets, times=times)
 
 
 class RawWriter:
@@ -58,7 +63,7 @@ class RawWriter:
     def __init__(self, output: StandardOutput) -> None:
         self._output = output
 
-    def show(self, data: bytes, before: str, after: str) -> None:
+    def show(self, data: bytes, before: str, after: str, time: str | None = None) -> None:
         """Write bytes."""
         if data:
             self._output.raw(data)
@@ -74,24 +79,29 @@ class RawWriter:
 class ObjectWriter:
     """Writes lines of JSON: a message or a piece of content, and the offset after it."""
 
-    def __init__(self, output: StandardOutput, *, is_json: bool) -> None:
+    def __init__(self, output: StandardOutput, *, is_json: bool, times: bool) -> None:
         self._output = output
         self._is_json = is_json
+        self._times = times
 
-    def show(self, data: bytes, before: str, after: str) -> None:
+    def show(self, data: bytes, before: str, after: str, time: str | None = None) -> None:
         """Write the content between two offsets: each message, or all of it."""
         if data and self._is_json:
-            self.pieces(messages_between(json_messages(data), before, after))
+            self.pieces(messages_between(json_messages(data), before, after, time))
         elif data:
-            self.pieces([Located(data, after)])
+            self.pieces([Located(data, after, time)])
 
     def pieces(self, pieces: Sequence[Located]) -> None:
         """Write one line for each piece."""
         lines = [
-            b'{"offset":%b,%b}\n' % (msgspec.json.encode(one.offset), self._value(one)) for one in pieces
+            b'{"offset":%b,%b%b}\n' % (msgspec.json.encode(one.offset), self._time(one), self._value(one))
+            for one in pieces
         ]
         if lines:
             self._output.raw(b"".join(lines))
+
+    def _time(self, one: Located) -> bytes:
+        return b'"time":%b,' % msgspec.json.encode(one.time) if self._times else b""
 
     def _value(self, one: Located) -> bytes:
         if self._is_json:
@@ -108,19 +118,20 @@ class ObjectWriter:
 class LineWriter:
     """Writes a stream's content: messages line by line, other content as it is."""
 
-    def __init__(self, output: StandardOutput, *, is_json: bool, offsets: bool) -> None:
+    def __init__(self, output: StandardOutput, *, is_json: bool, offsets: bool, times: bool) -> None:
         self._output = output
         self._is_json = is_json
         self._offsets = offsets
+        self._times = times
         self._decoder = codecs.getincrementaldecoder("utf-8")(errors="backslashreplace")
         self._at_line_start = True
 
-    def show(self, data: bytes, before: str, after: str) -> None:
+    def show(self, data: bytes, before: str, after: str, time: str | None = None) -> None:
         """Write the content of one response."""
         if not data:
             return
-        if self._is_json and self._offsets:
-            self.pieces(messages_between(json_messages(data), before, after))
+        if self._is_json and (self._offsets or self._times):
+            self.pieces(messages_between(json_messages(data), before, after, time))
         elif self._is_json:
             self._messages(json_messages(data))
         elif self._output.is_terminal:
@@ -132,10 +143,14 @@ class LineWriter:
         """Write messages, or lines with their ends."""
         if not self._is_json:
             self.show(b"".join(one.content for one in pieces), "", "")
-        elif self._offsets:
-            self._messages(f"{one.offset or '-'}\t".encode() + one.content for one in pieces)
         else:
-            self._messages(one.content for one in pieces)
+            self._messages(self._before(one) + one.content for one in pieces)
+
+    def _before(self, one: Located) -> bytes:
+        """Give what a message's line begins with."""
+        offset = f"{one.offset or '-'}\t" if self._offsets else ""
+        time = f"{one.time or '-'}\t" if self._times else ""
+        return (offset + time).encode()
 
     def _messages(self, messages: Iterable[bytes]) -> None:
         """Write JSON messages, one per line."""

@@ -57,17 +57,26 @@ class Reading:
     """One read of an existing stream, from an offset to where it should end."""
 
     def __init__(
-        self, server: targets.Server, url: str, *, offset: str, follows: bool, until: str | None = None
+        self,
+        server: targets.Server,
+        url: str,
+        *,
+        offset: str,
+        follows: bool,
+        until: str | None = None,
+        times: bool = False,
     ) -> None:
         self._until = until
+        self._follows = follows
         self._is_unread = False
         self._patience = Patience(follows=follows)
         self._response: StreamResponse = stream(
             url,
             offset=offset,
-            live=follows,
+            # Events come one for each time; by catch-up, each time would be a request.
+            live="sse" if times and until is None else follows,
             headers=server.headers(url),
-            params={"until": until},
+            params={"until": until, "times": "true" if times else None},
             retry=ATTENTIVE,
             on_error=self._patience,
         )
@@ -78,6 +87,11 @@ class Reading:
     def content_type(self) -> str | None:
         """The stream's content type."""
         return self._response.content_type
+
+    @property
+    def start_offset(self) -> str:
+        """Where it began."""
+        return self._response.start_offset
 
     @property
     def offset(self) -> str:
@@ -102,6 +116,8 @@ class Reading:
                     )
                 yield chunk
                 if self._until is not None and chunk.offset >= self._until:
+                    return
+                if chunk.up_to_date and not self._follows:
                     return
         if self._is_unread:
             raise BrokenPipeError

@@ -27,6 +27,8 @@ def head(
         "retainBytes": found.retain_bytes,
         "retainSeconds": found.retain_seconds,
         "earliestOffset": found.earliest_offset,
+        "firstTime": found.first_time,
+        "lastTime": found.last_time,
     }
     output = StandardOutput(output_format)
     if not output.is_text:
@@ -41,6 +43,8 @@ def head(
         "expires": found.expires_at,
         "keeps": _kept(found),
         "begins at": found.earliest_offset,
+        "first message": found.first_time,
+        "last message": found.last_time,
     }
     for name, value in rows.items():
         if value is not None:

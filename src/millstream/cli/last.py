@@ -1,8 +1,8 @@
-"""The last messages of a stream, without reading all of it.
+"""The last messages or lines of a stream, where the server does not find them by itself.
 
-On a server with bounded reads, a HEAD returns where a GET would end, so a long stream can be traversed in
-large steps without its content. Then the last step is read; if that holds too few messages, the last two,
-four, ... On other servers the stream is read from the beginning.
+Our server finds the last messages of a JSON stream, and the last appends of others. Lines are only known
+here. They are looked for in a few times as many appends, because lines are also written in pieces; of short
+pieces there are fewer lines. Other servers find nothing, so there the stream is read from the beginning.
 """
 
 from collections import deque
@@ -13,14 +13,15 @@ import msgspec
 
 from millstream.cli import targets
 from millstream.cli.contents import json_messages
-from millstream.cli.positions import BEGINNING, Located, messages_between
+from millstream.cli.positions import Located, messages_between
 from millstream.client.core.models import ByteChunk
-from millstream.client.sync.streams import DurableStream
 from millstream.client.sync.streams import stream as read_stream
 
-STEP_BYTES: Final = 1024 * 1024
-MAX_LINE_STEPS: Final = 64
-"""Content without line breaks is not searched further back than this."""
+EXTENSION: Final = "last"
+"""What a server says that finds the last messages and appends."""
+
+_APPENDS_A_LINE: Final = 4
+_MOST_APPENDS: Final = 100_000
 
 
 class Ending(msgspec.Struct, frozen=True):
@@ -31,40 +32,18 @@ class Ending(msgspec.Struct, frozen=True):
     stream_closed: bool
 
 
-def find(server: targets.Server, stream: DurableStream, count: int, *, is_json: bool) -> Ending:
-    """Find the last messages of a JSON stream, the last lines of another."""
-    steps = list(_steps(server, stream.url, stream.head().offset or BEGINNING))
-    back = 1
-    while True:
-        start = steps[max(0, len(steps) - back)]
-        ending, is_enough = _read(server, stream.url, start, count, is_json=is_json)
-        if is_enough or start == BEGINNING or (back >= MAX_LINE_STEPS and not is_json):
-            return ending
-        back *= 2
+def origin(count: int, *, lines: bool) -> str:
+    """Give the offset of the last messages, or of appends that hold the last lines."""
+    return f"{EXTENSION}:{max(count, min(_MOST_APPENDS, _APPENDS_A_LINE * (count + 4))) if lines else count}"
 
 
-def _steps(server: targets.Server, url: str, tail: str) -> Iterator[str]:
-    """Step from the beginning to the tail; return where each step begins."""
-    at = BEGINNING
-    while True:
-        yield at
-        params = {"offset": at, "limit": str(STEP_BYTES)}
-        following = DurableStream(url, headers=server.headers(url), params=params).head().offset
-        if following is None or following >= tail or following == at:
-            return
-        at = following
-
-
-def _read(server: targets.Server, url: str, start: str, count: int, *, is_json: bool) -> tuple[Ending, bool]:
+def find(server: targets.Server, url: str, start: str, count: int, *, is_json: bool) -> Ending:
+    """Find the last messages of a JSON stream, the last lines of another, in what follows an offset."""
     with read_stream(url, offset=start, live=False, headers=server.headers(url)) as response:
         chunks = (chunk for chunk in response.iter_byte_chunks() if chunk.data)
-        pieces = _messages(chunks, start) if is_json else _lines(chunks, is_whole=start == BEGINNING)
-        kept: deque[Located] = deque(maxlen=count)
-        seen = 0
-        for piece in pieces:
-            kept.append(piece)
-            seen += 1
-        return Ending(list(kept), response.offset, response.stream_closed), seen >= count
+        pieces = _messages(chunks, response.start_offset) if is_json else _lines(chunks)
+        kept: deque[Located] = deque(pieces, maxlen=count)
+        return Ending(list(kept), response.offset, response.stream_closed)
 
 
 def _messages(chunks: Iterable[ByteChunk], start: str) -> Iterator[Located]:
@@ -73,20 +52,17 @@ def _messages(chunks: Iterable[ByteChunk], start: str) -> Iterator[Located]:
         start = chunk.offset
 
 
-def _lines(chunks: Iterable[ByteChunk], *, is_whole: bool) -> Iterator[Located]:
-    """Split into lines with their ends; an incomplete first line is dropped."""
+def _lines(chunks: Iterable[ByteChunk]) -> Iterator[Located]:
+    """Split into lines with their ends."""
     parts: list[bytes] = []
     end: str | None = None
     for chunk in chunks:
         *ended, rest = chunk.data.split(b"\n")
         end = chunk.offset
         for number, line in enumerate(ended, 1):
-            if is_whole:
-                at_end = number == len(ended) and not rest
-                yield Located(b"".join((*parts, line, b"\n")), end if at_end else None)
-            is_whole = True
+            at_end = number == len(ended) and not rest
+            yield Located(b"".join((*parts, line, b"\n")), end if at_end else None)
             parts.clear()
         parts.append(rest)
-    rest = b"".join(parts)
-    if rest and is_whole:
+    if rest := b"".join(parts):
         yield Located(rest, end)

@@ -17,14 +17,17 @@ _SEPARATOR_BYTES: Final = 1
 
 
 class Located(msgspec.Struct, frozen=True):
-    """A message or another piece of content, and the offset after it, if it is known."""
+    """A message or another piece of content, and the offset after it, if it is known; when it arrived."""
 
     content: bytes
     offset: str | None
+    time: str | None = None
 
 
-def messages_between(messages: Sequence[bytes], before: str, after: str) -> list[Located]:
-    """Locate the messages between two offsets."""
+def messages_between(
+    messages: Sequence[bytes], before: str, after: str, time: str | None = None
+) -> list[Located]:
+    """Locate the messages between two offsets, all of one time."""
     end = _OFFSET.fullmatch(after)
     if end is not None:
         prefix, width = end[1], len(end[2])
@@ -35,14 +38,14 @@ def messages_between(messages: Sequence[bytes], before: str, after: str) -> list
             located = []
             for message, length in zip(messages, lengths, strict=True):
                 start += length
-                located.append(Located(message, f"{prefix}{start:0{width}}"))
+                located.append(Located(message, f"{prefix}{start:0{width}}", time))
             return located
-    return only_last(messages, after)
+    return only_last(messages, after, time)
 
 
-def only_last(pieces: Sequence[bytes], after: str) -> list[Located]:
+def only_last(pieces: Sequence[bytes], after: str, time: str | None = None) -> list[Located]:
     """Give the last piece its offset, and the others none."""
     return [
-        *(Located(one, None) for one in pieces[:-1]),
-        *(Located(one, after) for one in pieces[-1:]),
+        *(Located(one, None, time) for one in pieces[:-1]),
+        *(Located(one, after, time) for one in pieces[-1:]),
     ]

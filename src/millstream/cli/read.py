@@ -6,14 +6,18 @@ import typer
 
 from millstream.cli import targets
 from millstream.cli.contents import Shape
-from millstream.cli.reading import Format, Offset, Offsets, show_stream
+from millstream.cli.reading import Format, Offset, Offsets, Since, Times, show_stream
 from millstream.cli.targets import Profile, Stream, Token, Url
 
 
 def read(
     stream: Stream,
     offset: Offset = None,
-    until: Annotated[str | None, typer.Option(help="End at this offset.", metavar="OFFSET")] = None,
+    since: Since = None,
+    until: Annotated[
+        str | None,
+        typer.Option(help="End at this offset, or before what arrived at this time.", metavar="OFFSET|TIME"),
+    ] = None,
     last: Annotated[
         int | None,
         typer.Option(min=0, help="Begin with the last N messages, or lines if not JSON.", metavar="N"),
@@ -23,6 +27,7 @@ def read(
     ] = True,
     format: Format = Shape.LINES,
     offsets: Offsets = False,
+    times: Times = False,
     url: Url = None,
     token: Token = None,
     profile: Profile = None,
@@ -40,4 +45,6 @@ def read(
         follows=follow,
         shape=format,
         offsets=offsets,
+        since=since,
+        times=times,
     )

@@ -7,7 +7,7 @@ import typer
 from millstream.cli import tailing_many, targets
 from millstream.cli.contents import Shape
 from millstream.cli.exits import Exit, Failure
-from millstream.cli.reading import Format, Offset, Offsets, show_stream
+from millstream.cli.reading import Format, Offset, Offsets, Since, Times, show_stream
 from millstream.cli.targets import Profile, Token, Url, completed
 
 Streams = Annotated[
@@ -37,8 +37,10 @@ def tail(
         ),
     ] = None,
     offset: Offset = None,
+    since: Since = None,
     format: Format = Shape.LINES,
     offsets: Offsets = False,
+    times: Times = False,
     url: Url = None,
     token: Token = None,
     profile: Profile = None,
@@ -52,11 +54,15 @@ def tail(
     if not names and not glob:
         raise Failure(Exit.USAGE, "Name a stream, or give --glob", "`millstream list` shows what there is")
     if len(names) > 1 or glob:
-        if last is not None or offsets:
-            raise Failure(Exit.USAGE, "--last and --offsets are for one stream", "--format json has offsets")
+        if last is not None or since is not None or offsets or times:
+            raise Failure(
+                Exit.USAGE,
+                "--last, --since, --offsets and --times are for one stream",
+                "--format json has offsets",
+            )
         tailing_many.follow(names, glob or [], server, offset=offset, shape=format)
         return
-    count = 10 if last is None and offset is None else last
+    count = 10 if last is None and offset is None and since is None else last
     show_stream(
         names[0],
         server,
@@ -66,4 +72,6 @@ def tail(
         follows=True,
         shape=format,
         offsets=offsets,
+        since=since,
+        times=times,
     )

@@ -58,10 +58,10 @@ class Server(msgspec.Struct, frozen=True):
             return {}
         return {"Authorization": f"Bearer {self.token}"}
 
-    def stream(self, name: str) -> DurableStream:
+    def stream(self, name: str, params: Mapping[str, str] | None = None) -> DurableStream:
         """Return a handle on a stream, named by its URL or by its path on this server."""
         url = locate(self.url, name)
-        return DurableStream(url, headers=self.headers(url), retry=QUICK)
+        return DurableStream(url, headers=self.headers(url), params=params, retry=QUICK)
 
 
 def _origin(url: str) -> tuple[str, str]:

@@ -183,6 +183,13 @@ class Messages:
             return boundaries[inside], count
         return self.end, self._number_of(self.end) - number
 
+    def back(self, position: int, count: int) -> tuple[int, int]:
+        """Go back by some messages from a boundary, as `skip` goes on."""
+        number = self._number_of(position)
+        wanted = max(0, number - count)
+        run = bisect_right(self._index.counts, wanted) - 1
+        return self._boundaries(run)[wanted - self._index.counts[run]], number - wanted
+
     def _number_of(self, boundary: int) -> int:
         """Count the messages before a boundary."""
         self._scan_to(boundary)

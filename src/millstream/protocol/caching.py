@@ -3,12 +3,13 @@
 A range of a stream never changes, so it may be cached. Closing a stream changes the headers of its last
 range, so the tag changes too: a 304 must never hide the end of a stream.
 
-PROTOCOL.md 10; rules G2, G3, G6, X6.
+PROTOCOL.md 10; rules G2, G3, G6, X6 to X8.
 """
 
 from typing import Final
 
 from millstream.protocol.offsets import NOW
+from millstream.protocol.origins import Origin, Since
 
 PUBLIC: Final = b"public, max-age=60, stale-while-revalidate=300"
 PRIVATE: Final = b"private, max-age=60, stale-while-revalidate=300"
@@ -29,8 +30,14 @@ def for_client(by_token: bool, with_credentials: bool) -> bytes:
     return PRIVATE if with_credentials else PUBLIC
 
 
-def for_read(offset: int, allowed: bytes) -> bytes:
-    """Decide what caches may do with a read: the one of `offset=now` changes at every append (rule G2)."""
+def for_read(offset: int, allowed: bytes, origin: Origin | None = None, *, is_empty: bool = False) -> bytes:
+    """Decide what caches may do with a read: the one of `offset=now` changes at every append (rule G2).
+
+    So does one of the last messages, and one of a time that is counted from the request changes by itself. A
+    fixed time finds the same append for ever, once there is one at or after it (rules X7, X8).
+    """
+    if origin is not None:
+        return allowed if isinstance(origin, Since) and not is_empty else NO_STORE
     return NO_STORE if offset == NOW else allowed
 
 

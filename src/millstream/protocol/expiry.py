@@ -6,18 +6,13 @@ one of the two. HEAD renews nothing.
 PROTOCOL.md 5.1, 5.5; rules C3, F4, G8.
 """
 
-import re
-from datetime import UTC, datetime, timedelta, timezone
 from typing import Final
 
 import msgspec
 
 from millstream.protocol.errors import MalformedError
 from millstream.protocol.headers import MAX_SAFE_INTEGER, parse_canonical_integer
-
-_RFC_3339 = re.compile(
-    rb"(\d{4})-(\d\d)-(\d\d)[Tt](\d\d):(\d\d):(\d\d)(?:\.(\d+))?(?:[Zz]|([+-])(\d\d):([0-5]\d))", re.ASCII
-)
+from millstream.protocol.times import parse_timestamp_ms
 
 _MAX_TTL_DIGITS: Final = len(str(MAX_SAFE_INTEGER))
 
@@ -58,7 +53,8 @@ def parse_lifetime(ttl: bytes | None, expires_at: bytes | None) -> Lifetime:
             raise MalformedError("CONFLICTING_EXPIRY", "Give Stream-TTL or Stream-Expires-At, not both.")
         return Lifetime(ttl_s=_parse_ttl(ttl))
     if expires_at is not None:
-        return Lifetime(expires_at=expires_at, expires_ms=parse_timestamp_ms(expires_at))
+        expires_ms = parse_timestamp_ms(expires_at, "Stream-Expires-At")
+        return Lifetime(expires_at=expires_at, expires_ms=expires_ms)
     return FOREVER
 
 
@@ -67,26 +63,3 @@ def _parse_ttl(text: bytes) -> int:
     if text.isdigit() and text[:1] != b"0" and len(text) >= _MAX_TTL_DIGITS:
         return min(int(text), MAX_SAFE_INTEGER) if len(text) == _MAX_TTL_DIGITS else MAX_SAFE_INTEGER
     return parse_canonical_integer(text, "Stream-TTL")
-
-
-def parse_timestamp_ms(text: bytes) -> int:
-    """Read an RFC 3339 timestamp as milliseconds since 1970."""
-    match = _RFC_3339.fullmatch(text)
-    try:
-        if match is None:
-            raise ValueError  # noqa: TRY301  one exit for both ways to be wrong
-        *date_and_time, fraction, sign, zone_hours, zone_minutes = match.groups()
-        year, month, day, hour, minute, second = map(int, date_and_time)
-        zone = timezone.utc  # noqa: UP017  a timezone, where UTC is typed as its subclass
-        if sign is not None:
-            shift = timedelta(hours=int(zone_hours), minutes=int(zone_minutes))
-            zone = timezone(-shift if sign == b"-" else shift)
-        leap, second = divmod(second, 60) if second == 60 else (0, second)
-        instant = datetime(year, month, day, hour, minute, second, tzinfo=zone) + timedelta(minutes=leap)
-    except (ValueError, OverflowError):
-        raise MalformedError(
-            "INVALID_TIMESTAMP",
-            "Stream-Expires-At must be an RFC 3339 time with a zone, such as 2030-01-31T12:00:00Z.",
-        ) from None
-    milliseconds = int((fraction or b"").ljust(3, b"0")[:3])
-    return int((instant - datetime(1970, 1, 1, tzinfo=UTC)) / timedelta(milliseconds=1)) + milliseconds

@@ -99,9 +99,19 @@ def fork_base(source: Stream, anchor: int, sub_offset: int, appends: Appends) ->
 
 
 def plan_fork(
-    id: int, name: str, source: Stream, anchor: int, base: int, request: CreateRequest, now_ms: int
+    id: int,
+    name: str,
+    source: Stream,
+    anchor: int,
+    base: int,
+    request: CreateRequest,
+    now_ms: int,
+    inherited_ms: int,
 ) -> Create:
-    """Decide a PUT that forks: an open stream without producers; limits that it does not set it inherits."""
+    """Decide a PUT that forks: an open stream without producers; limits that it does not set it inherits.
+
+    `inherited_ms` is when the last append arrived that it inherits; its own are never earlier (rule X7).
+    """
     limits = request.retention.or_else(source.retention)
     stream = Stream(
         id=id,
@@ -114,7 +124,9 @@ def plan_fork(
         fork=Fork(source.id, source.name, anchor, request.fork_sub_offset, base),
         retention=limits,
         start=source.start,
-        marks=retention.inherited(source.marks, limits, source.start, base, now_ms),
+        first_ms=source.first_time_ms if base > source.start else 0,
+        written_ms=inherited_ms,
+        marks=retention.inherited(source.marks, limits, source.start, base, max(now_ms, inherited_ms)),
     )
     return complete_create(stream, request, now_ms)
 

@@ -3,7 +3,7 @@
 A PUT on a free name makes a stream with its first content (forks: `forks`); one on a name that is taken
 succeeds if it asks for what is there. A deletion keeps the bytes that forks need.
 
-PROTOCOL.md 4.1, 5.1, 5.4; rules C1, C4 to C6, F2, X4.
+PROTOCOL.md 4.1, 5.1, 5.4; rules C1, C4 to C6, F2, X4, X7.
 """
 
 import msgspec
@@ -103,7 +103,9 @@ def complete_create(stream: Stream, request: CreateRequest, now_ms: int) -> Crea
     stream.requested_lifetime = request.lifetime
     stream.requested_retention = request.retention
     if data:
-        stream.marks = retention.marked(stream.marks, stream.retention, stream.tail, now_ms)
+        if stream.written_ms:  # inherited
+            stream.written_ms = stream.arrival_ms(now_ms)
+        stream.marks = retention.marked(stream.marks, stream.retention, stream.tail, stream.last_time_ms)
     return Create(stream, data)
 
 

@@ -38,6 +38,13 @@ class Span(msgspec.Struct, frozen=True, gc=False):
     end: int
 
 
+class Run(msgspec.Struct, frozen=True, gc=False):
+    """Appends that follow one another and arrived at the same time, by their end."""
+
+    end: int
+    time_ms: int
+
+
 class Chunk(msgspec.Struct, frozen=True, gc=False):
     """What a read found, with all that its reply must say."""
 
@@ -50,6 +57,12 @@ class Chunk(msgspec.Struct, frozen=True, gc=False):
     data: bytes
     up_to_date: bool
     closed: bool
+    first_ms: int = 0
+    """When the first append in it arrived; 0 if there is none (rule X7)."""
+    last_ms: int = 0
+    """When the last append before its end arrived, which may be before its start; 0 if there is none."""
+    runs: "tuple[Run, ...]" = ()
+    """The appends in it by their times, where they were asked for."""
 
     @property
     def is_held(self) -> bool:

@@ -3,7 +3,7 @@
 `reply_to` answers a decision by its type. Decisions whose reply needs more than themselves (a location,
 a cursor, what caches may do) have a function of their own. Refusals are in `problems`.
 
-PROTOCOL.md 5; rules A1, A6, A7, C1, C2, C6, R3, F3, G1 to G4, G8, L2, L4, X1 to X4, X6, X9.
+PROTOCOL.md 5; rules A1, A6, A7, C1, C2, C6, R3, F3, G1 to G4, G8, L2, L4, X1 to X4, X6 to X9.
 """
 
 from collections.abc import Callable, Iterable
@@ -15,8 +15,12 @@ from millstream.protocol import caching, headers, json_frames, lifecycle, parts,
 from millstream.protocol.content import JSON, Kind, is_active
 from millstream.protocol.http import Header, Reply
 from millstream.protocol.offsets import format_offset
+from millstream.protocol.times import format_time
 
-EXTENSIONS: Final = (headers.MILLSTREAM_EXTENSIONS, b"until, list, delete, parts, retain, expect, events")
+EXTENSIONS: Final = (
+    headers.MILLSTREAM_EXTENSIONS,
+    b"until, list, delete, parts, retain, expect, time, last, events",
+)
 
 _CLOSED = (headers.STREAM_CLOSED, b"true")
 _UP_TO_DATE = (headers.STREAM_UP_TO_DATE, b"true")
@@ -95,8 +99,12 @@ def read(
     *,
     cursor: int | None = None,
     cache: bytes = caching.PUBLIC,
+    is_resolved: bool = False,
 ) -> Reply:
-    """Answer a read; `cache` is what caches may do with it. Without storing there is no tag (rule G2)."""
+    """Answer a read; `cache` is what caches may do with it. Without storing there is no tag (rule G2).
+
+    A read that named no offset is told where it began (`is_resolved`; rules X7, X8).
+    """
     reply = [(headers.CONTENT_TYPE, chunk.content_type), _next(chunk.end)]
     if is_active(chunk.content_type):
         reply.append(_SANDBOX)
@@ -106,6 +114,9 @@ def read(
             reply.append(_CLOSED)
     if cursor is not None:
         reply.append(_number(headers.STREAM_CURSOR, cursor))
+    if is_resolved:
+        reply.append(_start(chunk.start))
+    _add_times(reply, chunk.first_ms, chunk.last_ms)
     if cache == caching.NO_STORE:
         reply.append(_NO_STORE)
     else:
@@ -116,17 +127,35 @@ def read(
     return Reply(200, reply, json_frames.wrap(chunk.data) if chunk.kind is JSON else chunk.data)
 
 
+def _start(offset: int) -> Header:
+    return headers.STREAM_START_OFFSET, format_offset(offset)
+
+
+def _add_times(reply: list[Header], first_ms: int, last_ms: int) -> None:
+    """Say when the first and the last append of something arrived (rule X7)."""
+    if last_ms:
+        last_time = format_time(last_ms)
+        if first_ms:
+            first_time = last_time if first_ms == last_ms else format_time(first_ms)
+            reply.append((headers.STREAM_FIRST_TIME, first_time))
+        reply.append((headers.STREAM_LAST_TIME, last_time))
+
+
 def nothing_new(chunk: reads.Chunk, cursor: int) -> Reply:
     """Answer a long-poll that timed out, or that has reached the end of a closed stream (rule L2)."""
     end = _CLOSED if chunk.at_end else _number(headers.STREAM_CURSOR, cursor)
-    return Reply(204, [_next(chunk.end), _UP_TO_DATE, end, _NO_STORE])
+    reply = [_next(chunk.end), _UP_TO_DATE, end, _NO_STORE]
+    _add_times(reply, 0, chunk.last_ms)
+    return Reply(204, reply)
 
 
-def event_stream(chunk: reads.Chunk) -> Reply:
+def event_stream(chunk: reads.Chunk, *, is_resolved: bool = False) -> Reply:
     """Begin a response of server-sent events (rule L4)."""
     reply = _events(caching.EVENT_STREAM)
     if chunk.kind is Kind.BINARY:
         reply.append((headers.STREAM_SSE_DATA_ENCODING, b"base64"))
+    if is_resolved:
+        reply.append(_start(chunk.start))
     return Reply(200, reply)
 
 
@@ -149,8 +178,10 @@ def head(stream: streams.Stream, if_none_match: bytes | None = None) -> Reply:
         about.append(_number(headers.STREAM_TTL, stream.lifetime.ttl_s))
     if stream.lifetime.expires_at is not None:
         about.append((headers.STREAM_EXPIRES_AT, stream.lifetime.expires_at))
+    about += _kept(stream)
+    _add_times(about, stream.first_time_ms, stream.last_time_ms)
     is_known = if_none_match is not None and caching.matches(if_none_match, tag)
-    return Reply(304 if is_known else 200, [*about, *_kept(stream), _NO_STORE, EXTENSIONS])
+    return Reply(304 if is_known else 200, [*about, _NO_STORE, EXTENSIONS])
 
 
 def _kept(stream: streams.Stream) -> list[Header]:
@@ -191,6 +222,8 @@ def _listed(stream: streams.Stream, may_read: Callable[[str], bool]) -> dict[str
         "bytes": stream.tail - max(stream.base, stream.start),
         "createdMs": stream.created_ms,
         "lastWriteMs": stream.last_write_ms,
+        "firstTime": _listed_time(stream.first_time_ms),
+        "lastTime": _listed_time(stream.last_time_ms),
         "ttlSeconds": stream.lifetime.ttl_s,
         "expiresMs": stream.deadline_ms,
         "retainBytes": stream.retention.bytes,
@@ -198,6 +231,10 @@ def _listed(stream: streams.Stream, may_read: Callable[[str], bool]) -> dict[str
         "forkedFrom": fork.source_name if fork is not None and may_read(fork.source_name) else None,
         "inheritedBytes": stream.inherited_bytes,
     }
+
+
+def _listed_time(time_ms: int) -> str | None:
+    return format_time(time_ms).decode() if time_ms else None
 
 
 # -- From decision to reply ----------------------------------------------------------------------

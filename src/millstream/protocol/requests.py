@@ -3,7 +3,7 @@
 Parsing knows no stream. It understands a request or raises `MalformedError`; whether the request is
 accepted is decided in `streams`, `forks`, `parts` and `reads`.
 
-PROTOCOL.md 5; rules A3, A4, C2, C4, F1, G7, L1, X1, X2, X6, X11.
+PROTOCOL.md 5; rules A3, A4, C2, C4, F1, G7, L1, X1, X2, X6 to X8, X11.
 """
 
 import enum
@@ -21,6 +21,7 @@ from millstream.protocol.expiry import FOREVER, Lifetime, parse_lifetime
 from millstream.protocol.globs import MAX_GLOB_BYTES, glob_matches
 from millstream.protocol.names import parse_name
 from millstream.protocol.offsets import NOW, START, parse_offset
+from millstream.protocol.origins import Origin, is_origin, parse_origin
 from millstream.protocol.producers import Stamp, parse_stamp
 from millstream.protocol.queries import Query
 from millstream.protocol.retention import KEEP_ALL, Retention, parse_retention
@@ -80,6 +81,10 @@ class ReadRequest(msgspec.Struct, frozen=True, gc=False):
     cursor: int | None = None
     until: int | None = None
     limit: int | None = None
+    origin: Origin | None = None
+    """Where to begin, instead of at the offset (rules X7, X8)."""
+    times: bool = False
+    """Whether a response, or an event, holds appends of one time only (rule X7)."""
 
 
 class ListingRequest(msgspec.Struct, frozen=True, gc=False):
@@ -188,7 +193,10 @@ def _parse_fork_offset(text: bytes) -> int | None:
 def parse_read(query: Query) -> ReadRequest:
     """Read the parameters of a GET, or of a HEAD that asks what the GET would answer."""
     offset = query.one(b"offset")
-    if offset is not None and len(query) == 1:
+    origin = None
+    if offset is not None and is_origin(offset):
+        origin, offset = parse_origin(offset), None
+    elif offset is not None and len(query) == 1:
         return ReadRequest(parse_offset(offset))
     live = parse_live(query)
     until = query.one(b"until")
@@ -200,6 +208,8 @@ def parse_read(query: Query) -> ReadRequest:
         cursor=parse_cursor(cursor) if cursor is not None else None,
         until=_parse_until(until) if until is not None else None,
         limit=_parse_limit(limit) if limit is not None else None,
+        origin=origin,
+        times=_parse_flag(query, b"times"),
     )
 
 
@@ -269,6 +279,13 @@ def _text(query: Query, name: bytes) -> str:
         return (query.one(name) or b"").decode()
     except UnicodeDecodeError:
         raise MalformedError("INVALID_PARAMETER", f"{name.decode()} must be UTF-8.") from None
+
+
+def _parse_flag(query: Query, name: bytes) -> bool:
+    text = query.one(name)
+    if text not in (None, b"true", b"false"):
+        raise MalformedError("INVALID_PARAMETER", f"{name.decode()} is true or false.")
+    return text == b"true"
 
 
 def _parse_until(text: bytes) -> int:

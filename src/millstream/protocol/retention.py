@@ -147,17 +147,25 @@ def new_start(
 
 
 class Trim(msgspec.Struct, frozen=True, gc=False):
-    """A change to commit: where the stream begins now, and how many of its own appends lie before."""
+    """A change to commit: where the stream begins now, and how many of its own appends lie before.
+
+    `first_ms` is when the append arrived that it begins with; 0 if there is none.
+    """
 
     start: int
     first_append: int
+    first_ms: int
 
 
 class CountedAppends(Boundaries, Protocol):
-    """Appends that can be counted."""
+    """Appends that can be counted, with their times."""
 
     def count(self, position: int) -> int:
         """Tell how many of the stream's own appends end at or before a position."""
+        ...
+
+    def time_at(self, position: int) -> int:
+        """Tell when the append arrived that holds the byte at a position."""
         ...
 
 
@@ -168,6 +176,7 @@ class Trimmed(Protocol):
     start: int
     tail: int
     first_append: int
+    first_ms: int
     marks: Marks
     soft_deleted: bool
 
@@ -177,12 +186,14 @@ def plan_trim(stream: Trimmed, now_ms: int, appends: CountedAppends) -> Trim | N
     if stream.soft_deleted:
         return None
     start = new_start(stream.retention, stream.start, stream.tail, stream.marks, now_ms, appends)
-    return Trim(start, appends.count(start)) if start > stream.start else None
+    if start == stream.start:
+        return None
+    return Trim(start, appends.count(start), appends.time_at(start) if start < stream.tail else 0)
 
 
 def apply_trim(stream: Trimmed, change: Trim) -> None:
     """Move a stream's start."""
-    stream.start, stream.first_append = change.start, change.first_append
+    stream.start, stream.first_append, stream.first_ms = change.start, change.first_append, change.first_ms
     stream.marks = after(stream.marks, change.start)
 
 

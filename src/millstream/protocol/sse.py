@@ -4,12 +4,12 @@ r"""Server-sent events: how live reads are written, and how clients parse them.
         data:[{"token":"Hello"}]
 
         event: control
-        data:{"streamNextOffset":"...","streamCursor":"1234","upToDate":true}
+        data:{"streamNextOffset":"...","streamCursor":"1234","upToDate":true,"streamLastTime":"..."}
 
 No space follows `data:`, except before a payload line that begins with one, because parsers drop the
 first space. Payload lines are split at CRLF, CR and LF, so no payload can forge an event.
 
-PROTOCOL.md 5.8; rules L4, L5, L7.
+PROTOCOL.md 5.8; rules L4, L5, L7, X7.
 """
 
 import base64
@@ -22,6 +22,7 @@ from millstream.protocol import json_frames
 from millstream.protocol.content import Kind
 from millstream.protocol.errors import MalformedError
 from millstream.protocol.offsets import format_offset
+from millstream.protocol.times import format_time
 
 KEEP_ALIVE = b": keep-alive\n\n"
 CONTROL_OFFSET = b'event: control\ndata:{"streamNextOffset":"'
@@ -51,16 +52,24 @@ def long_data_event(pieces: Iterable[bytes]) -> Iterator[bytes]:
     yield b"]\n\n"
 
 
-def control_event(next_offset: int, cursor: int | None, up_to_date: bool, closed: bool) -> bytes:
-    """Write where the reader is now; at the end of a closed stream there is no cursor (rule L5)."""
+def control_event(
+    next_offset: int, cursor: int | None, up_to_date: bool, closed: bool, last_ms: int = 0
+) -> bytes:
+    """Write where the reader is now; at the end of a closed stream there is no cursor (rule L5).
+
+    The last append before that place arrived at `last_ms` (rule X7).
+    """
+    last_time = b',"streamLastTime":"%b"' % format_time(last_ms) if last_ms else b""
     if closed:
-        return b'event: control\ndata:{"streamNextOffset":"%b","upToDate":true,"streamClosed":true}\n\n' % (
-            format_offset(next_offset)
+        return b'event: control\ndata:{"streamNextOffset":"%b","upToDate":true,"streamClosed":true%b}\n\n' % (
+            format_offset(next_offset),
+            last_time,
         )
-    return b'event: control\ndata:{"streamNextOffset":"%b","streamCursor":"%d"%b}\n\n' % (
+    return b'event: control\ndata:{"streamNextOffset":"%b","streamCursor":"%d"%b%b}\n\n' % (
         format_offset(next_offset),
         cursor or 0,
         b',"upToDate":true' if up_to_date else b"",
+        last_time,
     )
 
 
@@ -120,6 +129,7 @@ class Control(msgspec.Struct, frozen=True, rename="camel"):
     stream_cursor: str | None = None
     up_to_date: bool = False
     stream_closed: bool = False
+    stream_last_time: str | None = None
 
 
 _control = msgspec.json.Decoder(Control)

@@ -5,7 +5,7 @@ a change to commit, or the reason for a refusal. `apply_append` is the only way 
 append changes a stream; an engine that replays its log calls the same function. What else changes
 streams: `lifecycle` (PUT and DELETE), `parts` (multipart appends), `forks`, `retention` (trims).
 
-PROTOCOL.md 5.2, 5.3; rules A1, A2, A4 to A9, X4, X6.
+PROTOCOL.md 5.2, 5.3; rules A1, A2, A4 to A9, X4, X6, X7.
 """
 
 import msgspec
@@ -72,16 +72,31 @@ class Stream(msgspec.Struct, omit_defaults=True, gc=False):
     producer_floor: int = NO_FLOOR
     """The highest epoch of all producers that were forgotten."""
     written_ms: int = 0
-    """When something was last appended; 0 if nothing was, or not since this is recorded."""
+    """When the last append arrived, an inherited one of a fork; 0 if there was none, or not since this is
+    recorded."""
+    first_ms: int = 0
+    """When the first append that is kept arrived; 0 if that was when the stream was created."""
+    closed_ms: int = 0
+    """When the stream was closed, if not by its last append."""
 
     @property
     def last_write_ms(self) -> int:
         """When the stream was last appended to or closed, or else created."""
-        return self.written_ms or self.created_ms
+        return max(self.written_ms, self.created_ms, self.closed_ms)
+
+    @property
+    def first_time_ms(self) -> int:
+        """When the first append that is kept arrived; 0 if none is kept (rule X7)."""
+        return (self.first_ms or self.created_ms) if self.tail > self.start else 0
+
+    @property
+    def last_time_ms(self) -> int:
+        """When the last append arrived; 0 if none is kept (rule X7)."""
+        return (self.written_ms or self.created_ms) if self.tail > self.start else 0
 
     def arrival_ms(self, now_ms: int) -> int:
         """Give the time of an append that is decided now: never before that of the last one (rule X7)."""
-        return max(now_ms, self.written_ms or self.created_ms)
+        return max(now_ms, self.written_ms, self.created_ms)
 
     @property
     def base(self) -> int:
@@ -284,10 +299,16 @@ def renews_ttl(plan: object) -> bool:
 
 def apply_append(stream: Stream, change: Append, now_ms: int) -> None:
     """Apply an accepted append to a stream's state."""
-    if stream.retention.seconds is not None and change.tail > stream.tail:
-        stream.marks = retention.marked(stream.marks, stream.retention, change.tail, now_ms)
-    stream.tail = change.tail
-    stream.written_ms = stream.arrival_ms(now_ms)
+    if change.tail > stream.tail:
+        arrived_ms = stream.arrival_ms(now_ms)
+        if stream.tail == stream.start:
+            stream.first_ms = arrived_ms
+        stream.written_ms = arrived_ms
+        if stream.retention.seconds is not None:
+            stream.marks = retention.marked(stream.marks, stream.retention, change.tail, arrived_ms)
+        stream.tail = change.tail
+    elif change.closes:
+        stream.closed_ms = now_ms
     stamp = change.stamp
     if stamp is not None:
         _remember(stream, change, stamp, now_ms)

@@ -19,6 +19,7 @@ import msgspec
 
 from millstream.protocol import forks, lifecycle, lineage, parts, streams
 from millstream.protocol.boundaries import Index
+from millstream.protocol.reads import Run
 from millstream.protocol.streams import NotSaved, Stream
 from millstream.store.pieces import Piece
 
@@ -45,6 +46,18 @@ class Content(Protocol):
 
     def count(self, position: int) -> int:
         """Count the appends that end at or before a position, trimmed ones included."""
+        ...
+
+    def start_of(self, append: int) -> int:
+        """Give where an append begins, by its number; the end of all for the number after the last."""
+        ...
+
+    def time_of(self, append: int) -> int:
+        """Give when an append arrived, by its number."""
+        ...
+
+    def arrived_before(self, time_ms: int) -> int:
+        """Count the appends that arrived before a time, trimmed ones included."""
         ...
 
 
@@ -102,7 +115,15 @@ class StreamEntry(msgspec.Struct, eq=False, gc=False):
         stream = self.stream
         if stream.tail == self.tail and stream.closed == self.closed and stream.start == self.start:
             return stream
-        return msgspec.structs.replace(stream, tail=self.tail, closed=self.closed, start=self.start)
+        is_empty = self.tail == self.start
+        return msgspec.structs.replace(
+            stream,
+            tail=self.tail,
+            closed=self.closed,
+            start=self.start,
+            first_ms=0 if is_empty else self.time_at(self.start),
+            written_ms=0 if is_empty else self.time_at(self.tail - 1),
+        )
 
     # -- Its bytes -------------------------------------------------------------------------------
 
@@ -139,12 +160,66 @@ class StreamEntry(msgspec.Struct, eq=False, gc=False):
         """Read bytes, inherited ones from the ancestors that hold them."""
         if start >= self.stream.base:
             return self.content.fetch(start, end)
+        owned = self._owned(start, end)
+        return b"".join(content.fetch(part.start, part.end) for content, part in owned)
+
+    def _owned(self, start: int, end: int) -> list[tuple[Content, lineage.Segment]]:
+        """Split a range by who holds it, in order."""
         chain = [self]
         while chain[-1].source is not None:
             chain.append(chain[-1].source)
         bases = [entry.stream.base for entry in chain]
-        ranges = lineage.segments(bases, start, end)
-        return b"".join(chain[part.ancestor].content.fetch(part.start, part.end) for part in ranges)
+        return [(chain[part.ancestor].content, part) for part in lineage.segments(bases, start, end)]
+
+    # -- The times of its appends (rule X7) --------------------------------------------------------
+
+    def time_at(self, position: int) -> int:
+        """Give when the append arrived that holds a byte, inherited or not."""
+        content = self.owner(position)[0].content
+        return content.time_of(content.count(position))
+
+    def times_of(self, start: int, end: int) -> tuple[int, int]:
+        """Give when the first append of a range arrived, and the last before its end; 0 if there is none."""
+        stream = self.stream
+        first_ms = last_ms = 0
+        if start < end:
+            first_ms = stream.first_time_ms if start == stream.start else self.time_at(start)
+        if end > self.start:
+            last_ms = stream.last_time_ms if end == stream.tail else self.time_at(end - 1)
+        return first_ms, last_ms
+
+    def runs(self, start: int, end: int) -> Iterator[Run]:
+        """Split a range where the time changes."""
+        for content, part in self._owned(start, end):
+            append = content.count(part.start)
+            time_ms = content.time_of(append)
+            while (position := content.start_of(append + 1)) < part.end:
+                append += 1
+                next_ms = content.time_of(append)
+                if next_ms != time_ms:
+                    yield Run(position, time_ms)
+                    time_ms = next_ms
+            yield Run(part.end, time_ms)
+
+    def first_since(self, time_ms: int) -> int:
+        """Give where the first visible append of a time or later begins; the tail if there is none."""
+        for content, part in self._owned(self.start, self.tail):
+            position = content.start_of(content.arrived_before(time_ms))
+            if position < part.end:
+                return max(position, part.start)
+        return self.tail
+
+    def start_of_last(self, count: int) -> int:
+        """Give where the last so many visible appends begin; a fork's cut of an append counts as one."""
+        position = self.tail
+        for content, part in reversed(self._owned(self.start, self.tail)):
+            if not count:
+                break
+            last = content.count(part.end - 1)
+            first = max(content.count(part.start), last - count + 1)
+            count -= last - first + 1
+            position = max(part.start, content.start_of(first))
+        return position
 
     # -- Its parts -------------------------------------------------------------------------------
 

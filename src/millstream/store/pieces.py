@@ -11,7 +11,7 @@ to others (`all`) is shared with them, too: the next change makes a copy.
 """
 
 from array import array
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from typing import Final, Protocol
 
 import msgspec
@@ -65,6 +65,18 @@ class Pieces(msgspec.Struct, eq=False, gc=False):
         """Count the pieces that end at or before a position."""
         return bisect_right(self._ends, position)
 
+    def start_of(self, append: int) -> int:
+        """Give where a piece begins, by its number; the end of all for the number after the last."""
+        return self._ends[append - 1] if append else self.base
+
+    def time_of(self, append: int) -> int:
+        """Give when a piece arrived."""
+        return self._times[append]
+
+    def arrived_before(self, time_ms: int) -> int:
+        """Count the pieces that arrived before a time."""
+        return bisect_left(self._times, time_ms)
+
     def fetch(self, start: int, end: int) -> bytes:
         """Give the bytes from start to end."""
         if start >= end:
@@ -113,6 +125,18 @@ class TrimmedPieces(Pieces, eq=False, gc=False):
     def count(self, position: int) -> int:
         """Count the appends that end at or before a position, trimmed ones included."""
         return self._dropped + super().count(position)
+
+    def start_of(self, append: int) -> int:
+        """Give where an append begins, by its number."""
+        return super().start_of(max(0, append - self._dropped))
+
+    def time_of(self, append: int) -> int:
+        """Give when an append arrived."""
+        return super().time_of(max(0, append - self._dropped))
+
+    def arrived_before(self, time_ms: int) -> int:
+        """Count the appends that arrived before a time, trimmed ones included."""
+        return self._dropped + super().arrived_before(time_ms)
 
     def trim(self, start: int, shared: Shared | None) -> None:
         """Drop the bytes before a position, except those that forks share."""

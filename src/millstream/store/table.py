@@ -24,10 +24,19 @@ from functools import partial
 from itertools import islice
 from typing import Any, Final, TypeVar
 
+import msgspec
+
 from millstream.protocol import forks, lifecycle, parts, reads, retention, streams
 from millstream.protocol.boundaries import ScanUnfinishedError
+from millstream.protocol.origins import Origin, Search
 from millstream.protocol.parts import CommitRequest, StageRequest
-from millstream.protocol.requests import AppendRequest, CreateRequest, DeletionRequest, ReadRequest
+from millstream.protocol.requests import (
+    AppendRequest,
+    CreateRequest,
+    DeletionRequest,
+    LiveMode,
+    ReadRequest,
+)
 from millstream.protocol.streams import NotFound, SoftDeleted, Unstored
 from millstream.store.base import (
     Appended,
@@ -58,6 +67,7 @@ from millstream.store.slices import Slices, UnfinishedError
 
 _TURN_S: Final = 0.002  # for ending streams whose time is over, before others are served
 _TOGETHER: Final = 64  # streams that end in one record
+_RUNS: Final = 1000  # times in one chunk
 
 T = TypeVar("T")
 
@@ -108,7 +118,7 @@ class Table(Store):
         stream = copy.copy(plan.stream)  # the plan is the answer; the stream will change
         entry = StreamEntry(stream, source, self._streams.new_content(stream))
         if plan.data:
-            entry.content.append(plan.data, stream.created_ms)
+            entry.content.append(plan.data, stream.last_time_ms)
         if source is not None:
             self._streams.before_change(source)
             source.stream.fork_count += 1
@@ -246,6 +256,8 @@ class Table(Store):
         held_bytes: int | None = None,
     ) -> Eventually[Read]:
         """Read a chunk and renew the stream's TTL, as the contract says."""
+        if request.origin is not None:
+            return self._read_from(request.origin, name, request, max_bytes, now_ms, peek, held_bytes)
         try:
             return self._read(name, request, max_bytes, now_ms, peek, held_bytes)
         except ScanUnfinishedError:
@@ -270,7 +282,15 @@ class Table(Store):
             return span
         if not peek:
             self._renew(entry, now_ms)
+        runs: tuple[reads.Run, ...] = ()
+        if request.times and span.start < span.end:
+            if request.live is not LiveMode.SSE:
+                span = reads.Span(span.start, next(entry.runs(span.start, span.end)).end)
+            elif not peek:
+                runs = tuple(islice(entry.runs(span.start, span.end), _RUNS))
+                span = reads.Span(span.start, runs[-1].end)
         is_held = not peek and (held_bytes is None or span.end - span.start <= held_bytes)
+        first_ms, last_ms = entry.times_of(span.start, span.end)
         return reads.Chunk(
             stream.id,
             stream.content_type,
@@ -281,7 +301,41 @@ class Table(Store):
             entry.fetch(span.start, span.end) if is_held else b"",
             span.end == entry.tail,
             entry.closed,
+            first_ms,
+            last_ms,
+            runs,
         )
+
+    def _read_from(
+        self,
+        origin: Origin,
+        name: str,
+        request: ReadRequest,
+        max_bytes: int,
+        now_ms: int,
+        peek: bool,
+        held_bytes: int | None,
+    ) -> Eventually[Read]:
+        """Read from where a time or a number of messages begins, which may take several turns to find."""
+        searches: dict[int, Search] = {}  # by stream: a name may be given to another one in between
+
+        def attempt() -> Eventually[Read]:
+            entry = self._find_visible(name, now_ms)
+            if not isinstance(entry, StreamEntry):
+                return self._journal.confirm_missing(name, entry)
+            id = entry.stream.id
+            if id not in searches:
+                searches[id] = Search(origin, entry.tail, now_ms)
+            search = searches[id]
+            offset = search.find(entry.stream.kind, entry.start, entry)
+            until = search.tail if request.until is None else min(request.until, search.tail)
+            resolved = msgspec.structs.replace(request, origin=None, offset=offset, until=until)
+            return self._read(name, resolved, max_bytes, now_ms, peek, held_bytes)
+
+        try:
+            return attempt()
+        except ScanUnfinishedError:
+            return self._slices.decide(attempt)
 
     def fetch(self, name: str, stream_id: int, start: int, end: int) -> bytes | None:
         """Give bytes that a read has promised; None when the stream has lost them since."""
@@ -439,7 +493,9 @@ class Table(Store):
         base = forks.fork_base(source, anchor, request.fork_sub_offset, entry)
         if not isinstance(base, int):
             return base
-        return forks.plan_fork(self._streams.next_id(), name, source, anchor, base, request, now_ms)
+        inherited_ms = entry.time_at(base - 1) if base > source.start else 0
+        id = self._streams.next_id()
+        return forks.plan_fork(id, name, source, anchor, base, request, now_ms, inherited_ms)
 
     def _renew(self, entry: StreamEntry, now_ms: int) -> None:
         if entry.stream.lifetime.is_sliding:

@@ -31,7 +31,17 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 ATTRIBUTE = "__conformance__"
 ALIASES = {
-    "extensions": ("bounded", "listing", "deleting_many", "many_events", "parts", "expecting", "retention"),
+    "extensions": (
+        "bounded",
+        "listing",
+        "deleting_many",
+        "many_events",
+        "parts",
+        "expecting",
+        "retention",
+        "times",
+        "last",
+    ),
     "live": ("longpoll", "sse", "sse_payloads", "cursors"),
     "lifetimes": ("delete", "expiry"),
 }

@@ -28,6 +28,8 @@ DESCRIPTIONS = {
     "parts": "multipart appends (Millstream-Extensions does not name `parts`)",
     "retain": "retention (Millstream-Extensions does not name `retain`)",
     "expect": "compare-and-append (Millstream-Extensions does not name `expect`)",
+    "time": "arrival times (Millstream-Extensions does not name `time`)",
+    "last": "reads of the last messages (Millstream-Extensions does not name `last`)",
     "numbered-offsets": "numbered offsets (offsets have another form, which the protocol allows)",
     "default-port": "default port and interface (the URL is not http://127.0.0.1:4437)",
     "restart": "restarts (no restart command was given)",
@@ -77,7 +79,7 @@ def _announced(server: Server, path: str) -> set[str]:
     found: set[str] = set()
     for method in ("OPTIONS", "HEAD"):
         found |= server.request(method, path).headers.tokens("Millstream-Extensions")
-    return found & {"until", "list", "delete", "events", "parts", "retain", "expect"}
+    return found & {"until", "list", "delete", "events", "parts", "retain", "expect", "time", "last"}
 
 
 def _has_forks(server: Server) -> bool:

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from millstream.protocol.errors import MalformedError
-from millstream.protocol.expiry import FOREVER, Lifetime, parse_lifetime, parse_timestamp_ms
+from millstream.protocol.expiry import FOREVER, Lifetime, parse_lifetime
+from millstream.protocol.times import parse_timestamp_ms
 
 NEW_YEAR_2030_MS = 1_893_456_000_000
 
@@ -37,7 +38,7 @@ NEW_YEAR_2030_MS = 1_893_456_000_000
 )
 def test_a_timestamp_is_an_instant(text: bytes, after_new_year_ms: int) -> None:
     """C3."""
-    assert parse_timestamp_ms(text) == NEW_YEAR_2030_MS + after_new_year_ms
+    assert parse_timestamp_ms(text, "it") == NEW_YEAR_2030_MS + after_new_year_ms
 
 
 @pytest.mark.parametrize(
@@ -79,7 +80,7 @@ def test_a_timestamp_is_an_instant(text: bytes, after_new_year_ms: int) -> None:
 def test_anything_else_is_no_timestamp(text: bytes) -> None:
     """C3."""
     with pytest.raises(MalformedError) as refused:
-        parse_timestamp_ms(text)
+        parse_timestamp_ms(text, "it")
     assert refused.value.code == "INVALID_TIMESTAMP"
 
 
@@ -90,7 +91,7 @@ zones = st.integers(-23 * 60 - 59, 23 * 60 + 59).map(lambda minutes: timezone(ti
 def test_what_python_writes_is_read_to_the_millisecond(instant: datetime) -> None:
     """C3."""
     since_1970 = instant - datetime(1970, 1, 1, tzinfo=UTC)
-    assert parse_timestamp_ms(instant.isoformat().encode()) == since_1970 // timedelta(milliseconds=1)
+    assert parse_timestamp_ms(instant.isoformat().encode(), "it") == since_1970 // timedelta(milliseconds=1)
 
 
 @pytest.mark.parametrize("ttl", [b"0", b"1", b"86400", b"9007199254740991"])

@@ -122,7 +122,7 @@ def test_a_sub_offset_counts_messages_on_json_and_bytes_elsewhere(
 def test_a_forks_lifetime_is_its_own_or_its_sources(inherited: Lifetime, requested: Lifetime) -> None:
     """F1, the table of 4.2: what was asked for, else what the source has."""
     source = stream(lifetime=inherited, deadline_ms=inherited.deadline_ms(0))
-    plan = forks.plan_fork(2, "/f", source, 4, 6, fork_put(lifetime=requested), now_ms=7_000)
+    plan = forks.plan_fork(2, "/f", source, 4, 6, fork_put(lifetime=requested), now_ms=7_000, inherited_ms=1)
     wanted = requested if requested is not FOREVER else inherited
     assert plan.stream.lifetime == wanted
     assert plan.stream.requested_lifetime == requested
@@ -134,7 +134,7 @@ def test_a_fork_is_an_open_stream_of_its_own() -> None:
     closer = Stamp(b"closer", 0, 2)
     known = {b"closer": ProducerState(closer.epoch, closer.seq)}
     source = stream(closed=True, closed_by=closer, last_seq=b"b", producers=known, producer_floor=3)
-    fork = forks.plan_fork(2, "/f", source, 4, 6, fork_put(body=b"own"), now_ms=0).stream
+    fork = forks.plan_fork(2, "/f", source, 4, 6, fork_put(body=b"own"), now_ms=0, inherited_ms=0).stream
     assert (fork.content_type, fork.kind, fork.tail, fork.base) == (TEXT, Kind.TEXT, 9, 6)
     assert (fork.closed, fork.closed_by, fork.producers, fork.last_seq) == (False, None, None, None)
     assert fork.producer_floor == NO_FLOOR
@@ -144,7 +144,9 @@ def test_a_fork_is_an_open_stream_of_its_own() -> None:
 
 def test_a_fork_may_be_created_closed() -> None:
     """C4, F1."""
-    assert forks.plan_fork(2, "/f", stream(), 4, 6, fork_put(closed=True), now_ms=0).stream.closed
+    assert forks.plan_fork(
+        2, "/f", stream(), 4, 6, fork_put(closed=True), now_ms=0, inherited_ms=0
+    ).stream.closed
 
 
 @pytest.mark.parametrize(

@@ -57,8 +57,9 @@ def test_limits_that_are_not_given_are_taken_from_elsewhere() -> None:
 class Written:
     """Appends of given sizes."""
 
-    def __init__(self, sizes: list[int]) -> None:
-        self.ends = list(accumulate(sizes))
+    def __init__(self, appends: list[tuple[int, int]]) -> None:
+        self.ends = list(accumulate(size for size, _ in appends))
+        self.times = list(accumulate(passed_ms for _, passed_ms in appends))
 
     def bounds(self, position: int) -> tuple[int, int]:
         index = bisect_right(self.ends, position)
@@ -66,6 +67,9 @@ class Written:
 
     def count(self, position: int) -> int:
         return bisect_right(self.ends, position)
+
+    def time_at(self, position: int) -> int:
+        return self.times[self.count(position)]
 
 
 history = st.lists(st.tuples(st.integers(1, 40), st.integers(0, 5000)), min_size=1, max_size=40)
@@ -78,7 +82,7 @@ def test_trimming_keeps_at_least_the_limits_and_not_much_more(
 ) -> None:
     """X4: whatever was written when, and whenever the stream is looked at."""
     stream = Stream(1, "/s", b"text/plain", Kind.TEXT, 0, retention=limits)
-    written, now_ms = Written([size for size, _ in appends]), 0
+    written, now_ms = Written(appends), 0
     times: list[tuple[int, int]] = []  # each append's end and time
     for (size, passed_ms), looked in zip(appends, looks, strict=False):
         now_ms += passed_ms
@@ -90,6 +94,8 @@ def test_trimming_keeps_at_least_the_limits_and_not_much_more(
     trimmed(stream, now_ms, written)
     assert stream.start in (0, *written.ends)
     assert stream.first_append == written.count(stream.start)
+    is_empty = stream.start == stream.tail
+    assert stream.first_time_ms == (0 if is_empty else written.time_at(stream.start))
     by_size, by_age = largest_start(stream, limits, times, now_ms)
     assert stream.start <= max(by_size, by_age)
     if limits.bytes is not None:
@@ -180,12 +186,12 @@ def test_what_is_needed_is_what_readers_and_forks_may_ask_for(
 def test_forks_share_from_the_first_ones_beginning_until_the_last_one_ends() -> None:
     """X4, F1."""
     source = Stream(1, "/s", b"text/plain", Kind.TEXT, 0, retention=Retention(bytes=1), tail=100)
-    apply_trim(source, Trim(20, 2))
+    apply_trim(source, Trim(20, 2, 0))
     for count, base in ((1, 50), (2, 30)):
         source.fork_count = count
         forks.share(source, base)
         assert source.shared == Shared(20, 2, 50)
-    apply_trim(source, Trim(90, 9))
+    apply_trim(source, Trim(90, 9, 0))
     source.fork_count = 3
     forks.share(source, 95)
     assert source.shared == Shared(20, 2, 95)

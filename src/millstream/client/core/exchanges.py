@@ -77,6 +77,7 @@ class ContentChunk(msgspec.Struct, frozen=True, gc=False):
     up_to_date: bool
     cursor: str | None
     stream_closed: bool
+    last_time: str | None = None
 
     @property
     def data(self) -> bytes:

@@ -210,8 +210,18 @@ class Follower:
         if parts or state.reported != now:
             state.reported = now
             up_to_date, closed, deleted = now
-            about = (path, state.content_type, deleted)
-            yield Deliver(FollowedChunk(parts, offset, up_to_date, control.stream_cursor, closed, *about))
+            yield Deliver(
+                FollowedChunk(
+                    parts,
+                    offset,
+                    up_to_date,
+                    control.stream_cursor,
+                    closed,
+                    path=path,
+                    content_type=state.content_type,
+                    stream_deleted=deleted,
+                )
+            )
 
     def _end(self, path: str, offset: str) -> None:
         self.positions.pop(path, None)

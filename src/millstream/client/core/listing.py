@@ -23,6 +23,8 @@ class Listed(msgspec.Struct, frozen=True, rename="camel"):
     bytes: int
     created_ms: int | None = None
     last_write_ms: int | None = None
+    first_time: str | None = None
+    last_time: str | None = None
     ttl_seconds: int | None = None
     expires_ms: int | None = None
     retain_bytes: int | None = None

@@ -60,7 +60,9 @@ class HeadResult(msgspec.Struct, frozen=True):
     True
 
     `retain_bytes` and `retain_seconds` are its retention limits, `earliest_offset` is the oldest offset
-    that can be read; all are None for a stream that keeps everything.
+    that can be read; all are None for a stream that keeps everything. `first_time` and `last_time` are when
+    the first append that is kept and the last one arrived; None for an empty stream. `start_offset` is the
+    offset that the parameter `offset=time:...` or `offset=last:...` means, where one was given.
     """
 
     content_type: str | None = None
@@ -75,12 +77,16 @@ class HeadResult(msgspec.Struct, frozen=True):
     retain_bytes: int | None = None
     retain_seconds: int | None = None
     earliest_offset: str | None = None
+    first_time: str | None = None
+    last_time: str | None = None
+    start_offset: str | None = None
 
 
 class JsonBatch(msgspec.Struct, Generic[T], frozen=True):
     """Messages that arrived together, and the reader's position after them.
 
-    `stream_closed` implies `up_to_date`. The last batch may be empty and only report the end.
+    `stream_closed` implies `up_to_date`. The last batch may be empty and only report the end. `last_time` is
+    when the last message before `offset` arrived, on servers that say it.
 
     >>> log.append_all([1, 2])
     AppendResult(next_offset='0000000000000000_0000000000000004', stream_closed=False, duplicate=False)
@@ -94,6 +100,7 @@ class JsonBatch(msgspec.Struct, Generic[T], frozen=True):
     up_to_date: bool
     cursor: str | None
     stream_closed: bool
+    last_time: str | None = None
 
 
 class ByteChunk(msgspec.Struct, frozen=True):
@@ -109,6 +116,7 @@ class ByteChunk(msgspec.Struct, frozen=True):
     up_to_date: bool
     cursor: str | None
     stream_closed: bool
+    last_time: str | None = None
 
 
 class TextChunk(msgspec.Struct, frozen=True):
@@ -125,6 +133,7 @@ class TextChunk(msgspec.Struct, frozen=True):
     up_to_date: bool
     cursor: str | None
     stream_closed: bool
+    last_time: str | None = None
 
 
 class StreamBatch(msgspec.Struct, frozen=True):

@@ -155,7 +155,8 @@ class Reader:
         stuck = offset == self.offset and is_empty
         up_to_date = closed or stuck or flag(answer, headers.STREAM_UP_TO_DATE)
         parts = () if is_empty else (answer.body,)
-        yield from self._move(parts, offset, text(answer, headers.STREAM_CURSOR), up_to_date, closed)
+        cursor, last_time = text(answer, headers.STREAM_CURSOR), text(answer, headers.STREAM_LAST_TIME)
+        yield from self._move(parts, offset, cursor, up_to_date, closed, last_time)
 
     def _ask(self, live: str | None, known: Answer | None = None) -> Ask:
         params = [("offset", self.offset)]
@@ -242,6 +243,7 @@ class Reader:
                             control.stream_cursor,
                             control.up_to_date,
                             control.stream_closed,
+                            control.stream_last_time,
                         )
                         if self.stream_closed:
                             return
@@ -253,11 +255,18 @@ class Reader:
     def _begin(self, answer: Answer) -> Plan[None]:
         is_first = not self.status
         self.status, self.headers = answer.status, answer.headers
+        self.start_offset = text(answer, headers.STREAM_START_OFFSET) or self.start_offset
         if is_first:
             yield Started()
 
     def _move(
-        self, parts: tuple[bytes, ...], offset: str, cursor: str | None, up_to_date: bool, stream_closed: bool
+        self,
+        parts: tuple[bytes, ...],
+        offset: str,
+        cursor: str | None,
+        up_to_date: bool,
+        stream_closed: bool,
+        last_time: str | None,
     ) -> Plan[None]:
         """Move to the server's offset; deliver content and changes of state."""
         self.offset = offset
@@ -266,4 +275,4 @@ class Reader:
         self.stream_closed = stream_closed
         if parts or self._reported != (up_to_date, stream_closed):
             self._reported = (up_to_date, stream_closed)
-            yield Deliver(ContentChunk(parts, offset, up_to_date, self.cursor, stream_closed))
+            yield Deliver(ContentChunk(parts, offset, up_to_date, self.cursor, stream_closed, last_time))

@@ -35,7 +35,7 @@ class ResponseView:
 
     @property
     def start_offset(self) -> str:
-        """Where the read began."""
+        """Where the read began; of a time, or of the last messages, the offset that the server found."""
         return self._reader.start_offset
 
     @property
@@ -80,12 +80,16 @@ class ResponseView:
     def _json_batch(self, chunk: ContentChunk) -> JsonBatch[Any]:
         parts = [bodies.from_json(part, self.url) for part in chunk.parts]
         items = parts[0] if len(parts) == 1 else [item for part in parts for item in part]
-        return JsonBatch(items, chunk.offset, chunk.up_to_date, chunk.cursor, chunk.stream_closed)
+        return JsonBatch(
+            items, chunk.offset, chunk.up_to_date, chunk.cursor, chunk.stream_closed, chunk.last_time
+        )
 
 
 def byte_chunk(chunk: ContentChunk) -> ByteChunk:
     """Convert a chunk to bytes."""
-    return ByteChunk(chunk.data, chunk.offset, chunk.up_to_date, chunk.cursor, chunk.stream_closed)
+    return ByteChunk(
+        chunk.data, chunk.offset, chunk.up_to_date, chunk.cursor, chunk.stream_closed, chunk.last_time
+    )
 
 
 def text_chunks() -> Callable[[ContentChunk], TextChunk]:
@@ -94,7 +98,9 @@ def text_chunks() -> Callable[[ContentChunk], TextChunk]:
 
     def show(chunk: ContentChunk) -> TextChunk:
         text = decoder.feed(chunk.data, final=chunk.stream_closed)
-        return TextChunk(text, chunk.offset, chunk.up_to_date, chunk.cursor, chunk.stream_closed)
+        return TextChunk(
+            text, chunk.offset, chunk.up_to_date, chunk.cursor, chunk.stream_closed, chunk.last_time
+        )
 
     return show
 

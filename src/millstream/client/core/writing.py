@@ -89,6 +89,9 @@ def head(endpoint: Endpoint, terms: Terms) -> Plan[HeadResult]:
         retain_bytes=_given_number(endpoint, answer, headers.STREAM_RETAIN_BYTES),
         retain_seconds=_given_number(endpoint, answer, headers.STREAM_RETAIN_SECONDS),
         earliest_offset=text(answer, headers.STREAM_EARLIEST_OFFSET),
+        first_time=text(answer, headers.STREAM_FIRST_TIME),
+        last_time=text(answer, headers.STREAM_LAST_TIME),
+        start_offset=text(answer, headers.STREAM_START_OFFSET),
         stream_closed=flag(answer, headers.STREAM_CLOSED),
         extensions=_extensions(answer),
     )

@@ -19,7 +19,7 @@ from functools import cached_property
 from millstream.protocol import events as many
 from millstream.protocol import sse
 from millstream.protocol.reads import Chunk
-from millstream.protocol.requests import ReadRequest
+from millstream.protocol.requests import LiveMode, ReadRequest
 from millstream.store.base import Read, Store
 from millstream.store.pending import Eventually, Pending, when
 
@@ -30,6 +30,7 @@ _MAX_ENCODED_BYTES = 384 * 1024  # of such an event; base64 needs 342 KiB
 _EXPANDING_BYTES = (
     32 * 1024
 )  # stored bytes in an event of content that grows more: a line break becomes 6 bytes
+_TIMED_BYTES = 32 * 1024  # stored bytes in a frame with an event for each time
 _PIECE_BYTES = 64 * 1024
 _FRAMES_KEPT_PER_STREAM = 16
 _BYTES_KEPT_PER_STREAM = 512 * 1024
@@ -78,10 +79,12 @@ def plain_frame(events: bytes) -> Frame:
 
 
 def make_frame(chunk: Chunk, cursor: int) -> Frame:
-    """Write a chunk as a data event and its control event."""
+    """Write a chunk as a data event and its control event; with times, as a pair for each (rule X7)."""
+    if chunk.runs:
+        return _make_timed_frame(chunk, cursor)
     content = sse.event_content(chunk.kind, chunk.data, at_end=chunk.at_end)
     end = chunk.start + len(content)
-    control = sse.control_event(end, cursor, chunk.up_to_date, chunk.at_end)
+    control = sse.control_event(end, cursor, chunk.up_to_date, chunk.at_end, chunk.last_ms)
     data = sse.data_event(chunk.kind, content) if content else b""
     more = not chunk.up_to_date and bool(content)
     return Frame(
@@ -93,6 +96,27 @@ def make_frame(chunk: Chunk, cursor: int) -> Frame:
         last=chunk.at_end,
         data_size=len(data),
     )
+
+
+def _make_timed_frame(chunk: Chunk, cursor: int) -> Frame:
+    events: list[bytes] = []
+    start, data = chunk.start, chunk.data
+    position = start
+    for run in chunk.runs:
+        is_last = run.end == chunk.end
+        at_end = is_last and chunk.at_end
+        # A character that an append cuts comes with the rest of it.
+        content = sse.event_content(chunk.kind, data[position - start : run.end - start], at_end=at_end)
+        if content or is_last:
+            position += len(content)
+            up_to_date = is_last and chunk.up_to_date
+            if content:
+                events.append(sse.data_event(chunk.kind, content))
+            events.append(sse.control_event(position, cursor, up_to_date, at_end, run.time_ms))
+    has_data = position > start
+    more = not chunk.up_to_date and has_data
+    joined = b"".join(events)
+    return Frame(chunk.stream_id, joined, position, has_data=has_data, more=more, last=chunk.at_end)
 
 
 class LongMessage:
@@ -120,7 +144,7 @@ class LongMessage:
         except _LostError:
             yield None
             return
-        control = sse.control_event(chunk.end, self._cursor, chunk.up_to_date, chunk.at_end)
+        control = sse.control_event(chunk.end, self._cursor, chunk.up_to_date, chunk.at_end, chunk.last_ms)
         if tagged:
             control = many.tagged(self._name, chunk.end, b"", control)
         more = not chunk.up_to_date
@@ -145,6 +169,10 @@ Next = Frame | LongMessage | None
 """What follows a position; None when the stream is gone."""
 
 
+_Key = tuple[int, int, bool]
+"""A position, a cursor, and whether there is an event for each time."""
+
+
 class Frames:
     """Recent frames by stream, and those that the store is about to make."""
 
@@ -153,21 +181,24 @@ class Frames:
         self._kept: dict[str, _KeptFrames] = {}
         self._kept_bytes = 0
 
-    def next(self, name: str, position: int, cursor: int, now_ms: int) -> Eventually[Next]:
+    def next(
+        self, name: str, position: int, cursor: int, now_ms: int, *, times: bool = False
+    ) -> Eventually[Next]:
         """Return what follows a position; None when the stream is gone."""
         frames = self._kept.get(name)
         if frames is None:
             frames = self._kept[name] = _KeptFrames()
-        known = frames.get((position, cursor))
+        key = position, cursor, times
+        known = frames.get(key)
         if known is not None:
             return known
 
         def read(max_bytes: int) -> Eventually[Read]:
-            request = ReadRequest(offset=position)
+            request = ReadRequest(position, LiveMode.SSE, times=times) if times else ReadRequest(position)
             return self._store.read(name, request, max_bytes, now_ms, held_bytes=max_bytes)
 
         def keep(found: Read) -> Eventually[Next]:
-            frames.pop((position, cursor), None)
+            frames.pop(key, None)
             if not isinstance(found, Chunk):
                 self.forget(name)
                 return None
@@ -177,15 +208,15 @@ class Frames:
             if len(frame.events) > _MAX_ENCODED_BYTES and len(found.data) > _EXPANDING_BYTES:
                 return when(read(_EXPANDING_BYTES), keep)
             if self._kept.get(name) is frames:  # else they were dropped meanwhile
-                self._keep(frames, (position, cursor), frame)
+                self._keep(frames, key, frame)
             return frame
 
-        frame: Eventually[Next] = when(read(MAX_EVENT_BYTES), keep)
+        frame: Eventually[Next] = when(read(_TIMED_BYTES if times else MAX_EVENT_BYTES), keep)
         if isinstance(frame, Pending):
-            frames[position, cursor] = frame
+            frames[key] = frame
         return frame
 
-    def _keep(self, frames: "_KeptFrames", key: tuple[int, int], frame: Frame) -> None:
+    def _keep(self, frames: "_KeptFrames", key: _Key, frame: Frame) -> None:
         size = len(frame.events)
         if len(frames) >= _FRAMES_KEPT_PER_STREAM or frames.size + size > _BYTES_KEPT_PER_STREAM:
             self._kept_bytes -= frames.size
@@ -204,8 +235,8 @@ class Frames:
             self._kept_bytes -= dropped.size
 
 
-class _KeptFrames(dict[tuple[int, int], Frame | Pending[Next]]):
-    """Frames of a stream by position and cursor, and how many bytes they are."""
+class _KeptFrames(dict[_Key, Frame | Pending[Next]]):
+    """Frames of a stream, and how many bytes they are."""
 
     __slots__ = ("size",)
 

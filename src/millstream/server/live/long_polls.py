@@ -5,6 +5,8 @@ PROTOCOL.md 5.7; rules L1 to L3.
 
 import asyncio
 
+import msgspec
+
 from millstream.protocol import caching, replies
 from millstream.protocol.http import Reply
 from millstream.protocol.reads import Chunk, PollOutcome, poll_outcome
@@ -20,17 +22,18 @@ from millstream.store.pending import Pending
 class LongPoll(Pending[Reply | EventFeed]):
     """One reader that waits at the tail."""
 
-    __slots__ = ("_cache", "_chunk", "_live", "_name", "_request", "_timer")
+    __slots__ = ("_cache", "_chunk", "_is_resolved", "_live", "_name", "_request", "_timer")
 
     def __init__(
         self, live: LiveReaders, name: str, request: ReadRequest, chunk: Chunk, caller: Caller
     ) -> None:
         super().__init__(self._stop)
-        self._cache = caching.for_read(request.offset, caller.cache)
+        self._cache = caching.for_read(request.offset, caller.cache, request.origin, is_empty=True)
         self._live = live
         self._name = name
         self._chunk = chunk
-        self._request = ReadRequest(chunk.end, request.live, request.cursor, request.until, request.limit)
+        self._request = msgspec.structs.replace(request, offset=chunk.end, origin=None)
+        self._is_resolved = request.origin is not None
         timeout_s = 0 if live.draining else min(caller.max_age_s, live.settings.long_poll_timeout_ms / 1000)
         self._timer = asyncio.get_running_loop().call_later(timeout_s, self.give_up)
         live.polls.add(self)
@@ -57,7 +60,7 @@ class LongPoll(Pending[Reply | EventFeed]):
             self._answer(replies.reply_to(NotFound(self._name)))
         elif (outcome := poll_outcome(found, self._request.until)) is PollOutcome.DATA:
             cursor = self._live.cursor_after(self._request.cursor)
-            reply = replies.read(found, cursor=cursor, cache=self._cache)
+            reply = replies.read(found, cursor=cursor, cache=self._cache, is_resolved=self._is_resolved)
             self._answer(with_long_body(reply, self._live.store, self._name, found))
         elif outcome is PollOutcome.END:
             self._chunk = found

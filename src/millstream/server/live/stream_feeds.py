@@ -18,15 +18,27 @@ from millstream.store.pending import Pending
 class StreamFeed(EventFeed):
     """One reader of a stream."""
 
-    __slots__ = ("_begun", "_busy", "_cursor_floor", "_name", "_position", "_queued", "_stale", "_stream_id")
+    __slots__ = (
+        "_begun",
+        "_busy",
+        "_cursor_floor",
+        "_name",
+        "_position",
+        "_queued",
+        "_stale",
+        "_stream_id",
+        "_times",
+    )
 
     def __init__(
         self, live: LiveReaders, name: str, request: ReadRequest, chunk: Chunk, caller: Caller
     ) -> None:
-        super().__init__(live, replies.event_stream(chunk), caller.max_age_s)
+        head = replies.event_stream(chunk, is_resolved=request.origin is not None)
+        super().__init__(live, head, caller.max_age_s)
         self._name = name
         self._stream_id = chunk.stream_id
         self._position = chunk.start
+        self._times = request.times
         self._cursor_floor = live.cursor_after(request.cursor)
         self._begun = False  # whether the first event is sent; there is one even if there is no data
         self._busy = False  # whether the store is making a frame
@@ -59,7 +71,7 @@ class StreamFeed(EventFeed):
             self._stale = False
             now_ms = self._live.clock_ms()
             cursor = max(cursors.current_cursor(now_ms), self._cursor_floor)
-            found = self._live.frames.next(self._name, self._position, cursor, now_ms)
+            found = self._live.frames.next(self._name, self._position, cursor, now_ms, times=self._times)
             if isinstance(found, Pending):
                 self._busy = True
                 found.then(self._arrived)

@@ -10,6 +10,7 @@ from functools import partial
 
 from millstream.protocol import caching, headers, replies
 from millstream.protocol.http import Header, Reply
+from millstream.protocol.origins import Ago
 from millstream.protocol.queries import Query
 from millstream.protocol.reads import Chunk, PollOutcome, poll_outcome
 from millstream.protocol.replies import reply_to
@@ -81,7 +82,8 @@ class ReadRoutes:
         reply = _read_reply(request, read, found)
         if len(reply.body) >= MIN_BYTES:
             return self.coded(request, reply)
-        if reply.status == 200 and isinstance(found, Chunk) and not found.lifetime:
+        is_lasting = not isinstance(read.origin, Ago)  # else it changes by itself
+        if reply.status == 200 and isinstance(found, Chunk) and not found.lifetime and is_lasting:
             self.live.responses.keep(name, url, reply)
         return reply
 
@@ -146,8 +148,9 @@ class ReadRoutes:
             return reply_to(found)
         outcome = poll_outcome(found, read.until)
         if outcome is PollOutcome.DATA:
-            cursor, cache = self.live.cursor_after(read.cursor), caching.for_read(read.offset, caller.cache)
-            reply = replies.read(found, cursor=cursor, cache=cache)
+            cursor, is_resolved = self.live.cursor_after(read.cursor), read.origin is not None
+            cache = caching.for_read(read.offset, caller.cache, read.origin)
+            reply = replies.read(found, cursor=cursor, cache=cache, is_resolved=is_resolved)
             return with_long_body(reply, self.store, name, found)
         if outcome is PollOutcome.END:
             return replies.nothing_new(found, 0)
@@ -185,7 +188,10 @@ def _read_reply(request: Request, read: ReadRequest, found: Read) -> Reply:
     return replies.read(
         found,
         request.headers.get(b"if-none-match"),
-        cache=caching.for_read(read.offset, request.cache_control),
+        cache=caching.for_read(
+            read.offset, request.cache_control, read.origin, is_empty=found.start == found.end
+        ),
+        is_resolved=read.origin is not None,
     )
 
 

@@ -1,6 +1,6 @@
 // Splits batches from the server into entries to show: a JSON message, a line of text, or 256 bytes.
 //
-// An entry is {at, text, bytes, size, limit}. `at` is its position in the stream, or null if that is not
+// An entry is {at, text, bytes, size, limit, time}. `time` is when it began to arrive. `at` is its position in the stream, or null if that is not
 // certain (the server normalises line ends, so text with CR is shorter than what is stored). The last line of
 // text, or the last bytes, may be incomplete: then the next batch extends that entry.
 
@@ -25,7 +25,7 @@ export function contentsOf(kind) {
   return { json: () => new JsonContents(), text: () => new TextContents(), binary: () => new BinaryContents() }[kind]();
 }
 
-const entry = (at, text, size, bytes = null) => ({ at, text, bytes, size, limit: 0 });
+const entry = (at, text, size, time, bytes = null) => ({ at, text, bytes, size, limit: 0, time });
 
 /** The position at which a batch begins, if its size confirms it; otherwise null. */
 function startOf(batch, size) {
@@ -40,7 +40,7 @@ class JsonContents {
     const sizes = texts.map((text) => byteLength(text) + 1);
     let at = startOf(batch, sizes.reduce((sum, size) => sum + size, 0));
     const added = texts.map((text, index) => {
-      const made = entry(at, text, sizes[index]);
+      const made = entry(at, text, sizes[index], batch.time);
       if (at !== null) at += sizes[index];
       return made;
     });
@@ -64,7 +64,7 @@ class TextContents {
         this.#open.text += text;
         this.#open.size += size;
       } else {
-        this.#open = entry(at, text, size);
+        this.#open = entry(at, text, size, batch.time);
         added.push(this.#open);
       }
       if (ends) this.#open = null;
@@ -92,7 +92,7 @@ class BinaryContents {
         grown = this.#open;
         grown.bytes = joined(grown.bytes, part);
         grown.size += part.length;
-      } else added.push(entry(at, "", part.length, part));
+      } else added.push(entry(at, "", part.length, batch.time, part));
       const current = this.#open ?? added.at(-1);
       this.#open = current.size < BYTES_PER_ENTRY ? current : null;
       from += part.length;

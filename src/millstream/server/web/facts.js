@@ -28,6 +28,7 @@ export function showAbout({ about, kind }) {
   if (about.forkedFrom) facts.push(["Fork of", linkTo(about.forkedFrom)]);
   facts.push(["Tail", about.tail]);
   if (about.createdMs) facts.push(["Created", moment(about.createdMs)]);
+  if (about.firstTime) facts.push(["First message", moment(Date.parse(about.firstTime))]);
   if (about.lastWriteMs) facts.push(["Last write", moment(about.lastWriteMs)]);
   if (about.ttlSeconds !== null && about.ttlSeconds !== undefined) facts.push(["TTL", `${count(about.ttlSeconds)} s`]);
   if (about.expiresMs) facts.push(["Expires", moment(about.expiresMs)]);

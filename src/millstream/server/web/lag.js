@@ -1,7 +1,6 @@
 // Pipeline lag: the live reports of `millstream pipeline profile`.
 
 import { USUAL_REPORTS, addressOf, lagAddressOf, typedName } from "./address.js";
-import { before } from "./backwards.js";
 import { Chart } from "./charts.js";
 import { kindOf } from "./contents.js";
 import { describe } from "./facts.js";
@@ -11,7 +10,7 @@ import { STATES, Tail } from "./tail.js";
 import { visible } from "./visible.js";
 import { bytes, count, many, moment, rate } from "./words.js";
 
-const LAST_BYTES = 4 * 1024 * 1024; // of the report stream
+const LAST_REPORTS = 10_000; // that are read at first
 const MOST_ROWS = 100;
 const DRAW_MS = 200;
 const AGAIN_MS = 3000; // how often to look for a stream that does not exist yet
@@ -57,8 +56,7 @@ export async function openLag(name) {
   try {
     const about = await describe(mine);
     if (kindOf(about.contentType) !== "json") throw new Problem(415, "This stream is not JSON, so it has no reports.");
-    const offset = await before(name, about, "json", LAST_BYTES, mine.stop.signal);
-    if (open === mine) follow(mine, offset ?? "now");
+    if (open === mine) follow(mine, `last:${LAST_REPORTS}`);
   } catch (error) {
     refused(mine, error);
   }

@@ -20,6 +20,7 @@ const NEAR_PX = 400;
 const SETTLING_MS = 500; // how long a scroll that began earlier may continue
 const CHARACTER_PX = 7.55; // width of a character in the log's font
 const MARGIN_PX = 120;
+const TIME_PX = 98; // a column and the gap before it
 const NARROW_MARGIN_PX = 26;
 
 export class Log {
@@ -47,6 +48,7 @@ export class Log {
   #columns = 80;
   #remark = "";
   #mirror = null;
+  #timed = false;
 
   /** `onFollow` is called when following starts or stops, `onCopy` with a button of an entry and the entry. */
   constructor(box, newer, { onFollow, onCopy }) {
@@ -122,6 +124,13 @@ export class Log {
     view?.reset(() => this.#shown);
   }
 
+  /** Show when each entry arrived, or not. */
+  showTimes(timed) {
+    this.#timed = timed;
+    this.#box.classList.toggle("timed", timed);
+    this.#measure();
+  }
+
   filter(needle) {
     this.#needle = needle.toLowerCase();
     this.#refilter();
@@ -137,7 +146,8 @@ export class Log {
   #measure() {
     if (this.#following) this.#schedule(); // the end stays in view when the box becomes lower
     const widthPx = this.#box.clientWidth;
-    const columns = Math.floor((widthPx - (widthPx < 600 ? NARROW_MARGIN_PX : MARGIN_PX)) / CHARACTER_PX);
+    const marginPx = widthPx < 600 ? NARROW_MARGIN_PX : MARGIN_PX + (this.#timed ? TIME_PX : 0);
+    const columns = Math.floor((widthPx - marginPx) / CHARACTER_PX);
     if (columns === this.#columns || widthPx === 0) return;
     this.#columns = columns;
     if (this.#view !== "plain") this.#refilter();

@@ -1,7 +1,6 @@
 // One stream: follows its messages live, from the selected position.
 
 import { offerActions, showWritable, startActions } from "./actions.js";
-import { before } from "./backwards.js";
 import { copyWith } from "./clipboard.js";
 import { contentsOf, kindOf } from "./contents.js";
 import { startCopying } from "./copying.js";
@@ -14,9 +13,10 @@ import { Problem } from "./server.js";
 import { STATES, Tail } from "./tail.js";
 import { VIEWS, copyOf } from "./views.js";
 import { visible } from "./visible.js";
-import { bytes, count, many } from "./words.js";
+import { bytes, count, fieldTime, many } from "./words.js";
 
-const BYTES_PER_ENTRY = { json: 256, text: 128, binary: 256 }; // first estimate of how far back "last" is
+const MOST_LAST = 10_000;
+const APPENDS_A_LINE = 4; // lines are also written in pieces
 const AMOUNTS = { json: (number) => many(number, "message"), text: (number) => many(number, "line"), binary: bytes };
 
 const JOINED_AT_LEAST = 2000; // of the last messages; tokens are short
@@ -72,7 +72,7 @@ export async function openStream(name) {
   offerActions(mine);
   if (views[mine.kind] in VIEWS[mine.kind]) $("as").value = views[mine.kind];
   showView();
-  await read(mine);
+  read(mine);
 }
 
 /** Show the entries as selected: as rows of the log, or one field of them as running text. */
@@ -84,7 +84,7 @@ function showView() {
 }
 
 /** Start reading from the selected position. */
-async function read(mine) {
+function read(mine) {
   const wanted = $("from").value;
   mine.tail?.stop();
   mine.tail = null;
@@ -96,26 +96,25 @@ async function read(mine) {
   log.clear();
   $("pause").ariaPressed = false;
   const typed = $("from-offset").value;
-  if (wanted === "last") await readLast(mine, 1);
-  else begin(mine, { start: "-1", now: "now", offset: parseOffset(typed || "-1", mine.about.tail) }[wanted]);
+  if (wanted === "last") readLast(mine);
+  else begin(mine, { start: "-1", now: "now", time: typedTime(), offset: parseOffset(typed || "-1", mine.about.tail) }[wanted]);
 }
 
-/** Read the last N entries: start far enough back, and show nothing until the tail is reached. */
-async function readLast(mine, factor) {
-  const number = Math.max(1, Math.min(10_000, Number($("from-count").value) || 200));
-  const back = Math.max(16 * 1024, number * BYTES_PER_ENTRY[mine.kind]) * factor;
-  const { turn } = mine;
-  let offset;
-  try {
-    offset = await before(mine.name, mine.about, mine.kind, back, mine.stop.signal);
-  } catch (error) {
-    return refused(mine, error);
-  }
-  if (open !== mine || mine.turn !== turn) return;
-  if (offset === null) log.remark("This stream is too large to find its last messages. Read from the start or from now.");
-  else mine.held = { entries: [], number, factor, isWhole: offset === "-1", until: position(mine.about.tail) };
-  mine.contents = contentsOf(mine.kind);
-  begin(mine, offset ?? "now");
+/** The selected time, as the server reads it; the start if none is complete. */
+function typedTime() {
+  const ms = Date.parse($("from-time").value);
+  return Number.isNaN(ms) ? "-1" : `time:${new Date(ms).toISOString()}`;
+}
+
+/**
+ * Read the last N entries. The server counts messages of JSON. Of other content it counts appends: then nothing is
+ * shown until the tail is reached, because only then is known which lines are the last.
+ */
+function readLast(mine) {
+  const number = Math.max(1, Math.min(MOST_LAST, Number($("from-count").value) || 200));
+  const isJson = mine.kind === "json";
+  if (!isJson) mine.held = { entries: [], number, until: position(mine.about.tail) };
+  begin(mine, `last:${isJson ? number : APPENDS_A_LINE * (number + 4)}`);
 }
 
 function begin(mine, offset) {
@@ -130,7 +129,7 @@ function begin(mine, offset) {
       log.clear();
       log.remark("The stream was deleted and recreated. This is the new stream.");
     },
-  });
+  }, { times: true });
 }
 
 function take(mine, batch) {
@@ -150,22 +149,12 @@ function hold(held, added) {
   held.entries.push(...added);
   if (held.entries.length > 2 * held.number) {
     held.entries.splice(0, held.entries.length - held.number);
-    held.isWhole = true; // there are more than enough
   }
 }
 
-function release(mine, { isEnough = false } = {}) {
-  const held = mine.held;
+function release(mine) {
+  const last = mine.held.entries.slice(-mine.held.number);
   mine.held = null;
-  // If reading started inside a line of text, the first entry is only the end of that line.
-  const entries = held.isWhole || mine.kind !== "text" ? held.entries : held.entries.slice(1);
-  if (entries.length < held.number && !held.isWhole && !isEnough) {
-    mine.tail.stop();
-    mine.tail = null;
-    readLast(mine, held.factor * 8);
-    return;
-  }
-  const last = entries.slice(-held.number);
   mine.received += mine.kind === "binary" ? last.reduce((sum, entry) => sum + entry.size, 0) : last.length;
   log.add(last);
 }
@@ -225,9 +214,19 @@ function pause() {
   $("pause").ariaPressed = pausing;
   if (pausing) {
     open.tail.stop();
-    if (open.held) release(open, { isEnough: true });
+    if (open.held) release(open);
     say("paused", STATES.paused);
   } else begin(open, open.tail.offset);
+}
+
+function showTimes(shown) {
+  $("times").ariaPressed = shown;
+  log.showTimes(shown);
+}
+
+/** An hour ago, or the first message if that is later. */
+function anHourAgo() {
+  return Math.max(Date.now() - 3_600_000, Date.parse(open?.about?.firstTime ?? 0));
 }
 
 export function startStream() {
@@ -236,6 +235,8 @@ export function startStream() {
   startCopying(() => open, () => ($("as").value === "joined" ? joined.text : ""));
   $("follow").addEventListener("click", () => log.follow(!log.following));
   $("pause").addEventListener("click", pause);
+  $("times").addEventListener("click", () => showTimes($("times").ariaPressed !== "true"));
+  showTimes(true);
   $("as").addEventListener("change", () => {
     if (!open?.kind) return;
     views[open.kind] = $("as").value;
@@ -253,10 +254,12 @@ export function startStream() {
   $("from").addEventListener("change", () => {
     $("from-count").hidden = $("from").value !== "last";
     $("from-offset").hidden = $("from").value !== "offset";
+    $("from-time").hidden = $("from").value !== "time";
+    if ($("from").value === "time" && !$("from-time").value) $("from-time").value = fieldTime(anHourAgo());
     if ($("from").value === "offset") $("from-offset").focus();
     else if (open?.kind) read(open);
   });
-  for (const field of ["from-count", "from-offset"]) {
+  for (const field of ["from-count", "from-offset", "from-time"]) {
     $(field).addEventListener("change", () => open?.kind && read(open));
   }
   window.addEventListener("token", () => open && openStream(open.name));

@@ -29,15 +29,20 @@ export const STATES = {
 export class Tail {
   #name;
   #on;
+  #times;
   #cursor = null;
   #stop = new AbortController();
   #isEnded = false;
 
-  /** `on` has batch({data, start, end, upToDate, encoding}), state(word, detail) and restarted(). */
-  constructor(name, offset, on) {
+  /**
+   * `on` has batch({data, start, end, upToDate, encoding, time}), state(word, detail) and restarted(). With `times`
+   * a batch has messages of one time only.
+   */
+  constructor(name, offset, on, { times = false } = {}) {
     this.#name = name;
     this.offset = offset;
     this.#on = on;
+    this.#times = times;
     this.#run();
   }
 
@@ -83,7 +88,7 @@ export class Tail {
       if (performance.now() - heardMs > SILENCE_MS) connection.abort();
     }, 5000);
     try {
-      const query = { offset: this.offset, live: "sse", cursor: this.#cursor };
+      const query = { offset: this.offset, live: "sse", cursor: this.#cursor, times: this.#times || null };
       const response = await ask(streamUrl(this.#name, query), { signal });
       const encoding = response.headers.get("Stream-SSE-Data-Encoding");
       const parser = new EventParser();
@@ -127,7 +132,7 @@ export class Tail {
     this.offset = end;
     this.#cursor = control.streamCursor ?? null;
     const upToDate = Boolean(control.upToDate);
-    this.#on.batch({ data, start, end, upToDate, encoding });
+    this.#on.batch({ data, start, end, upToDate, encoding, time: control.streamLastTime ?? null });
     this.#isEnded = Boolean(control.streamClosed);
     this.#report(this.#isEnded ? "ended" : upToDate ? "live" : "catching-up");
     return this.#isEnded;

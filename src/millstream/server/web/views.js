@@ -4,7 +4,7 @@ import { asBytes, asText } from "./contents.js";
 import { hexDigits, hexLines } from "./hex.js";
 import { layOut } from "./json.js";
 import { visible } from "./visible.js";
-import { count } from "./words.js";
+import { clock, count, instant } from "./words.js";
 
 const FIRST_CUT = 2_000; // characters shown of a long entry at first
 
@@ -30,10 +30,20 @@ export function rowOf(entry, view, columns) {
   const what = document.createElement("span");
   what.className = "what";
   if (view === "hex") row.classList.add("hex");
-  row.append(place, what, copyButton());
+  row.append(place, timeOf(entry), what, copyButton());
   const hidden = fill[view](what, entry, Math.max(entry.limit, FIRST_CUT), columns);
   if (hidden > 0) row.append(moreButton(hidden));
   return row;
+}
+
+function timeOf(entry) {
+  const time = document.createElement("time");
+  if (entry.time) {
+    time.textContent = clock(Date.parse(entry.time));
+    time.dateTime = entry.time;
+    time.title = `Arrived ${instant(Date.parse(entry.time))}`;
+  }
+  return time;
 }
 
 function copyButton() {

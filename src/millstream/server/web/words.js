@@ -48,6 +48,27 @@ export function ago(ms) {
   return `${duration(seconds).split(" ").slice(0, 2).join(" ")} ago`;
 }
 
+const hours = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", second: "2-digit" });
+const days = new Intl.DateTimeFormat("en", { month: "short", day: "2-digit" });
+const whole = new Intl.DateTimeFormat(undefined, {
+  year: "numeric", month: "short", day: "numeric",
+  hour: "2-digit", minute: "2-digit", second: "2-digit", fractionalSecondDigits: 3,
+});
+
+/** A time of today by the clock, an earlier one by its day and the clock, as narrow as can be. */
+export function clock(ms) {
+  const isToday = new Date(ms).toDateString() === new Date().toDateString();
+  return isToday ? hours.format(ms) : `${days.format(ms)} ${hours.format(ms).slice(0, 5)}`;
+}
+
+/** A time to the millisecond. */
+export const instant = (ms) => whole.format(ms);
+
+/** A time as a field for one has it: local, to the second. */
+export function fieldTime(ms) {
+  return new Date(ms - new Date(ms).getTimezoneOffset() * 60_000).toISOString().slice(0, 19);
+}
+
 export function moment(ms) {
   const when = new Date(ms);
   const day = when.toDateString() === new Date().toDateString() ? {} : { dateStyle: "medium" };

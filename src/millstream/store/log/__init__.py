@@ -3,10 +3,11 @@
         data/
           LOCK                             a second server on the same folder is refused
           wal/00000000000000000001.wal     the log; its segments are named by their first number
-          packs/00000001.pack              the content of many small streams, with checksums
+          packs/00000001.pack              the content of many small streams, with ends, times and checksums
           streams/3f/<stream id>.bin       that of a larger one, exactly the bytes that go on the wire
           streams/3f/<stream id>.sum       checksums of its blocks
-          streams/3f/<stream id>.index     where its appends end, and when they arrived
+          streams/3f/<stream id>.index     where its appends end
+          streams/3f/<stream id>.times     when they arrived
                                            (many of these for a stream whose beginning is trimmed)
           parts/<stream id>-<number>.part  a part that was staged before the last checkpoint
           catalog.db                       the state of every stream, as of the last checkpoint

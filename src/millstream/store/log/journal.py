@@ -145,7 +145,7 @@ class LogJournal:
 
     def trim(self, entry: StreamEntry, change: retention.Trim) -> None:
         """Record that a stream starts later; a checkpoint removes its files."""
-        self._queue(entry, TrimMeta(change.start, change.first_append))
+        self._queue(entry, TrimMeta(change.start, change.first_append, change.first_ms))
         self._cache.frees_room = True
         self._publish_when_durable(entry, change)
 

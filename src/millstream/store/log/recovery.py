@@ -132,7 +132,7 @@ def _add(
     cache.last_id = max(cache.last_id, stream.id)
     entry = StreamEntry(stream, source, StreamContent.of(files, stream, stream.base, 0))
     if payload:
-        entry.content.append(payload, stream.created_ms)
+        entry.content.append(payload, stream.last_time_ms)
     cache.add(entry)
 
 
@@ -194,7 +194,7 @@ def _trim(entry: StreamEntry, meta: TrimMeta) -> None:
     stream = entry.stream
     if not stream.start < meta.start <= stream.tail:
         raise _MisfitError(f"{stream.name} is from {stream.start} to {stream.tail}, without {meta.start}.")
-    retention.apply_trim(stream, retention.Trim(meta.start, meta.first_append))
+    retention.apply_trim(stream, retention.Trim(meta.start, meta.first_append, meta.first_ms))
 
 
 def _end(cache: StreamCache, entry: StreamEntry, meta: EndMeta) -> None:

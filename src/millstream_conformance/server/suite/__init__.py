@@ -31,6 +31,8 @@ ORDER = [
     "parts",
     "expecting",
     "retention",
+    "times",
+    "last",
     "subscriptions",
     "leases",
     "webhooks",

@@ -204,6 +204,8 @@ def test_a_listing_shows_what_there_is_page_by_page() -> None:
             "bytes": 5,
             "createdMs": bench.now_ms,
             "lastWriteMs": bench.now_ms,
+            "firstTime": "2030-01-01T00:00:00.000Z",
+            "lastTime": "2030-01-01T00:00:00.000Z",
             "ttlSeconds": 60,
             "expiresMs": bench.now_ms + 60_000,
             "retainBytes": None,

@@ -30,6 +30,7 @@ from millstream.store.log.files.layout import (
     former_index_name,
     index_name,
     sum_name,
+    times_name,
 )
 from millstream.store.log.files.open_files import StreamFiles
 from millstream.store.log.files.own_files import OwnFiles
@@ -53,6 +54,18 @@ class SavedBytes(Protocol):
         """Count the appends that end at or before a position, trimmed ones included."""
         ...
 
+    def start_of(self, append: int, extent: Extent, /) -> int:
+        """Give where an append begins, by its number."""
+        ...
+
+    def time_of(self, append: int, extent: Extent, /) -> int:
+        """Give when an append arrived."""
+        ...
+
+    def arrived_before(self, time_ms: int, extent: Extent, /) -> int:
+        """Count the appends that arrived before a time, trimmed ones included."""
+        ...
+
     def fetch(self, start: int, end: int) -> bytes:
         """Give the bytes from start to end."""
         ...
@@ -73,6 +86,7 @@ class StreamContent(msgspec.Struct, eq=False, gc=False):
     _id: int
     _base: int
     _chunk_bytes: int
+    _created_ms: int
     _pieces: Pieces
     _extent: Extent
     _saved_extent: Extent
@@ -85,13 +99,16 @@ class StreamContent(msgspec.Struct, eq=False, gc=False):
     ) -> "StreamContent":
         """Give the bytes of a stream, of which some are saved."""
         id, base, size, extent = stream.id, stream.base, chunk_bytes(stream.retention), Extent.of(stream)
-        saved = _open(files, id, base, size, place, flushed, appends)
+        saved = _open(files, id, base, size, stream.created_ms, place, flushed, appends)
         # When a stream in packs gets files, that is from its beginning on.
         saved_extent = WHOLE if isinstance(place, Packed) else extent
-        return cls(files, id, base, size, Pieces(flushed), extent, saved_extent, place, saved)
+        pieces, created_ms = Pieces(flushed), stream.created_ms
+        return cls(files, id, base, size, created_ms, pieces, extent, saved_extent, place, saved)
 
     def _reopen(self, place: Place, end: int, appends: int) -> SavedBytes:
-        return _open(self._files, self._id, self._base, self._chunk_bytes, place, end, appends)
+        return _open(
+            self._files, self._id, self._base, self._chunk_bytes, self._created_ms, place, end, appends
+        )
 
     @property
     def place(self) -> Place:
@@ -123,6 +140,23 @@ class StreamContent(msgspec.Struct, eq=False, gc=False):
         if position >= self._saved.end:
             return self._saved.appends + self._pieces.count(position)
         return self._saved.count(position, self._extent)
+
+    def start_of(self, append: int) -> int:
+        """Give where an append begins, by its number."""
+        inside = append - self._saved.appends
+        return self._pieces.start_of(inside) if inside >= 0 else self._saved.start_of(append, self._extent)
+
+    def time_of(self, append: int) -> int:
+        """Give when an append arrived."""
+        inside = append - self._saved.appends
+        return self._pieces.time_of(inside) if inside >= 0 else self._saved.time_of(append, self._extent)
+
+    def arrived_before(self, time_ms: int) -> int:
+        """Count the appends that arrived before a time, trimmed ones included."""
+        found = self._pieces.arrived_before(time_ms)
+        if found or not self._saved.appends:
+            return self._saved.appends + found
+        return self._saved.arrived_before(time_ms, self._extent)
 
     def fetch(self, start: int, end: int) -> bytes:
         """Give the bytes from start to end."""
@@ -163,6 +197,7 @@ class StreamContent(msgspec.Struct, eq=False, gc=False):
             self._id,
             self._base,
             self._chunk_bytes,
+            self._created_ms,
             place,
             saved.end,
             saved.appends,
@@ -237,9 +272,9 @@ class StreamContent(msgspec.Struct, eq=False, gc=False):
         return size + slot_bytes(self.end - self._saved.end, len(self._pieces)) > layout.PACKED_BYTES
 
     def _index_names(self, chunk: int) -> list[str]:
-        name = index_name(self._id, chunk)
+        names = [index_name(self._id, chunk), times_name(self._id, chunk)]
         is_former = isinstance(self._place, Former)
-        return [name, former_index_name(self._id, chunk)] if is_former else [name]
+        return [*names, former_index_name(self._id, chunk)] if is_former else names
 
     def _former_names(self, place: Place) -> list[str]:
         """Name the files of format 3 that are no longer needed."""
@@ -257,10 +292,17 @@ class StreamContent(msgspec.Struct, eq=False, gc=False):
 
 
 def _open(
-    files: StreamFiles, id: int, base: int, chunk_bytes: int, place: Place, end: int, appends: int
+    files: StreamFiles,
+    id: int,
+    base: int,
+    chunk_bytes: int,
+    created_ms: int,
+    place: Place,
+    end: int,
+    appends: int,
 ) -> SavedBytes:
     if isinstance(place, Packed):
-        return PackedBytes(files, id, base, place.slots, end, appends)
+        return PackedBytes(files, id, base, created_ms, place.slots, end, appends)
     if isinstance(place, Former):
-        return FormerFiles(files, id, base, chunk_bytes, end, appends)
+        return FormerFiles(files, id, base, chunk_bytes, created_ms, end, appends)
     return OwnFiles(files, id, base, chunk_bytes, place, end, appends)

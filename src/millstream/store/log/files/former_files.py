@@ -4,7 +4,8 @@
         <id>.idx   end 8 for each append
 
 They are read as they are until a checkpoint writes the stream anew (`writing`). What was damaged before
-that cannot be known, so it is not.
+that cannot be known, so it is not. When an append arrived was not written down: all of them count as arrived
+when the stream was created, before and after they are written anew (rule X7).
 """
 
 import sys
@@ -39,15 +40,31 @@ class FormerFiles(msgspec.Struct, eq=False, gc=False):
     _id: int
     _base: int
     _chunk_bytes: int
+    _created_ms: int
     end: int
     appends: int
 
     def bounds(self, position: int, extent: Extent) -> tuple[int, int]:
         """Give the start and end of the append that holds the byte at `position`."""
         index = self.count(position, extent)
-        is_first = index == extent.first_entry
-        start = max(self._base, extent.lowest) if is_first else self._end_of(index - 1)
-        return start, self._end_of(index)
+        return self.start_of(index, extent), self._end_of(index)
+
+    def start_of(self, append: int, extent: Extent) -> int:
+        """Give where an append begins."""
+        is_first = append <= extent.first_entry
+        return max(self._base, extent.lowest) if is_first else self._end_of(append - 1)
+
+    def time_of(self, _append: int, _: Extent) -> int:
+        """Give when an append arrived, as far as that is known."""
+        return self._created_ms
+
+    def arrived_before(self, time_ms: int, extent: Extent) -> int:
+        """Count the appends that arrived before a time, trimmed ones included."""
+        return self.appends if self._created_ms < time_ms else extent.first_entry
+
+    def times(self, count: int) -> "array[int]":
+        """Give when so many appends arrived."""
+        return array("Q", [self._created_ms]) * count
 
     def count(self, position: int, extent: Extent) -> int:
         """Count the appends that end at or before a position, trimmed ones included."""

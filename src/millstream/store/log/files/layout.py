@@ -1,8 +1,8 @@
 """Where the bytes of a stream with files of its own lie: in one file, or in many small ones.
 
-A stream that keeps everything has one file of content, one of its checksums, and one index. A stream with
-limits must free room, so its content and its index are cut at fixed positions, and files that can no longer
-be read are removed:
+A stream that keeps everything has one file of content, one of its checksums, and an index of two files. A
+stream with limits must free room, so its content and its index are cut at fixed positions, and files that can
+no longer be read are removed:
 
         content    | <id>.bin | <id>.1.bin | <id>.2.bin | <id>.3.bin ...      `chunk_bytes` each
         checksums  | <id>.sum | <id>.1.sum | <id>.2.sum | <id>.3.sum ...      (`sums`)
@@ -10,6 +10,7 @@ be read are removed:
                                             start
 
         index      | <id>.index | <id>.1.index | ...                          `chunk_bytes / 64` appends
+        times      | <id>.times | <id>.1.times | ...                          of the same (`index`)
 
 Removing files is the one way to free the beginning of something that works on every file system, and it
 is atomic. A position determines its file, so nothing is recorded about the files themselves. Their length
@@ -68,8 +69,13 @@ def sum_name(stream_id: int, chunk: int = 0) -> str:
 
 
 def index_name(stream_id: int, chunk: int = 0) -> str:
-    """Name a file of the ends and times of a stream's appends."""
+    """Name a file of the ends of a stream's appends."""
     return f"{folder_of(stream_id)}/{stream_id:016x}{_number(chunk)}.index"
+
+
+def times_name(stream_id: int, chunk: int = 0) -> str:
+    """Name a file of the times of a stream's appends."""
+    return f"{folder_of(stream_id)}/{stream_id:016x}{_number(chunk)}.times"
 
 
 def former_index_name(stream_id: int, chunk: int = 0) -> str:

@@ -1,11 +1,11 @@
-"""The saved bytes of a stream that has files of its own (`layout`), and how they are verified (`sums`).
+"""The saved bytes of a stream with files of its own (`layout`), and how they are verified (`sums`, `index`).
 
 A block is verified before any of its bytes are given out, and remembered as verified; after that its bytes
 may also go from the file to a socket directly. Pages of the index are verified with every read.
 """
 
 from array import array
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from functools import partial
 
@@ -15,25 +15,26 @@ from millstream.store.base import FilePart
 from millstream.store.log.files import layout
 from millstream.store.log.files.examining import complaint_of
 from millstream.store.log.files.extents import Extent
+from millstream.store.log.files.index import (
+    END_BYTES,
+    Page,
+    Times,
+    page_bytes,
+    read_full_page,
+    read_partial_page,
+    read_times,
+)
 from millstream.store.log.files.layout import (
     chunk_entries,
     content_name,
     index_name,
     spans,
     sum_name,
+    times_name,
 )
 from millstream.store.log.files.open_files import StreamFiles
 from millstream.store.log.files.places import Filed
-from millstream.store.log.files.sums import (
-    ENTRY_BYTES,
-    SUM_BYTES,
-    is_block,
-    is_page,
-    page_bytes,
-    page_sum,
-    split_entries,
-    unpack_sums,
-)
+from millstream.store.log.files.sums import SUM_BYTES, is_block, unpack_sums
 from millstream.store.log.wal.segments import DamagedError
 
 _MAX_LOCATED = 2**20
@@ -52,21 +53,44 @@ class OwnFiles(msgspec.Struct, eq=False, gc=False):
     appends: int
     _verified: bytearray = msgspec.field(default_factory=bytearray)
     """One for each block."""
-    _page: "tuple[int, array[int]] | None" = None
+    _page: tuple[int, Page] | None = None
     """The page of the index that was read last."""
+    _page_times: "tuple[int, array[int]] | None" = None
+    """The page whose times were decoded last."""
 
     def bounds(self, position: int, extent: Extent) -> tuple[int, int]:
         """Give the start and end of the append that holds the byte at `position`."""
         index = self.count(position, extent)
-        is_first = index == extent.first_entry
-        start = max(self._base, extent.lowest) if is_first else self._end_of(index - 1)
-        return start, self._end_of(index)
+        return self.start_of(index, extent), self._end_of(index)
 
     def count(self, position: int, extent: Extent) -> int:
         """Count the appends that end at or before a position, trimmed ones included."""
         first, last = extent.first_entry // layout.PAGE_ENTRIES, (self.appends - 1) // layout.PAGE_ENTRIES
         page = bisect_right(range(last), position, lo=first, key=lambda page: self._ends(page)[-1])
         return max(extent.first_entry, page * layout.PAGE_ENTRIES + bisect_right(self._ends(page), position))
+
+    def start_of(self, append: int, extent: Extent) -> int:
+        """Give where an append begins."""
+        is_first = append <= extent.first_entry
+        return max(self._base, extent.lowest) if is_first else self._end_of(append - 1)
+
+    def time_of(self, append: int, extent: Extent) -> int:
+        """Give when an append arrived."""
+        page, inside = divmod(max(append, extent.first_entry), layout.PAGE_ENTRIES)
+        return self._times(page)[inside]
+
+    def arrived_before(self, time_ms: int, extent: Extent) -> int:
+        """Count the appends that arrived before a time, trimmed ones included."""
+        if self._place.last_ms < time_ms or extent.first_entry >= self.appends:
+            return self.appends
+        first, last = extent.first_entry // layout.PAGE_ENTRIES, (self.appends - 1) // layout.PAGE_ENTRIES
+        # The last page that began before the time: what arrived at it is in there, or begins the next one.
+        began = bisect_left(
+            range(last + 1), time_ms, lo=first, key=lambda page: self._encoded_times(page).first_ms
+        )
+        page = max(first, began - 1)
+        found = page * layout.PAGE_ENTRIES + bisect_left(self._times(page), time_ms)
+        return max(extent.first_entry, found)
 
     def fetch(self, start: int, end: int) -> bytes:
         """Give the bytes from start to end."""
@@ -142,27 +166,50 @@ class OwnFiles(msgspec.Struct, eq=False, gc=False):
         return self._ends(page)[inside]
 
     def _ends(self, page: int) -> "array[int]":
+        return self._read_page(page).ends
+
+    def _read_page(self, page: int) -> Page:
         if self._page is None or self._page[0] != page:
-            self._page = page, split_entries(self._entries(page))[0]
+            self._page = page, self._verified_page(page)
         return self._page[1]
 
-    def _entries(self, page: int) -> bytes:
+    def _verified_page(self, page: int) -> Page:
         """Read a page of the index, and verify it."""
-        count = min(layout.PAGE_ENTRIES, self.appends - page * layout.PAGE_ENTRIES)
-        chunk, inside = divmod(page, chunk_entries(self._chunk_bytes) // layout.PAGE_ENTRIES)
-        name = index_name(self._id, chunk)
+        chunk, inside = self._file_of(page)
+        name, position, count = index_name(self._id, chunk), inside * page_bytes(), self._count_of(page)
         if count == layout.PAGE_ENTRIES:
-            data = self._files.read_file(name, page_bytes(), inside * page_bytes())
-            entries, sum = (
-                data[: layout.PAGE_ENTRIES * ENTRY_BYTES],
-                page_sum(data[layout.PAGE_ENTRIES * ENTRY_BYTES :]),
-            )
+            found = read_full_page(self._id, page, self._files.read_file(name, page_bytes(), position))
         else:
-            entries = self._files.read_file(name, count * ENTRY_BYTES, inside * page_bytes())
-            sum = self._place.index_sum
-        if not is_page(self._id, page, entries, sum):
-            raise DamagedError(f"{name}: the page at byte {inside * page_bytes()} is damaged.")
-        return entries
+            data = self._files.read_file(name, count * END_BYTES, position)
+            found = read_partial_page(self._id, page, data, self._place)
+        if found is None:
+            raise DamagedError(f"{name}: the page at byte {position} is damaged.")
+        return found
+
+    def _times(self, page: int) -> "array[int]":
+        if self._page_times is None or self._page_times[0] != page:
+            self._page_times = page, self._encoded_times(page).decode(self._count_of(page))
+        return self._page_times[1]
+
+    def _encoded_times(self, page: int) -> Times:
+        """Read the times of a page, and verify them."""
+        chunk, inside = self._file_of(page)
+        if self._count_of(page) == layout.PAGE_ENTRIES:
+            begin, sum = self._read_page(page - 1).times_end if inside else 0, None
+            end = self._read_page(page).times_end
+        else:
+            begin, end, sum = self._place.times_begin, self._place.times_end, self._place.times_sum
+        name = times_name(self._id, chunk)
+        found = read_times(self._id, page, self._files.read_file(name, end - begin, begin), sum)
+        if found is None:
+            raise DamagedError(f"{name}: the page at byte {begin} is damaged.")
+        return found
+
+    def _file_of(self, page: int) -> tuple[int, int]:
+        return divmod(page, chunk_entries(self._chunk_bytes) // layout.PAGE_ENTRIES)
+
+    def _count_of(self, page: int) -> int:
+        return min(layout.PAGE_ENTRIES, self.appends - page * layout.PAGE_ENTRIES)
 
     # -- Growing and shrinking -------------------------------------------------------------------
 
@@ -184,4 +231,6 @@ class OwnFiles(msgspec.Struct, eq=False, gc=False):
                     yield complaint_of(partial(self._read, chunk, position, block_end))
         last_page = -(-self.appends // layout.PAGE_ENTRIES)
         for page in range(extent.first_entry // layout.PAGE_ENTRIES, last_page):
-            yield complaint_of(partial(self._entries, page))
+            # A page is read for those beside it, too, so what is wrong with one may be said twice.
+            yield complaint_of(partial(self._verified_page, page))
+            yield complaint_of(partial(self._encoded_times, page))

@@ -7,10 +7,13 @@ A checkpoint writes what small streams have new to the end of one file, one stre
 A slot holds some appends of one stream. All integers are little-endian:
 
         +---------+----------+-----------+----------+----------------+-----------+---------+
-        | magic 4 | crc32c 4 | stream 8  | position | first append 8 | appends 4 | bytes 4 |      40 bytes
+        | magic 4 | crc32c 4 | stream 8  | position | first append 8 | appends 4 | size 4  |      40 bytes
         +---------+----------+-----------+----------+----------------+-----------+---------+
-        | end 8 for each append | time 8 for each append | content ...
-        +-----------------------+------------------------+---------
+        | end of each append | time of each append | content ...
+        +--------------------+---------------------+---------
+
+Ends and times are distances (`deltas`), from the position and from when the stream was created: a few bytes
+for a small append. The size is that of the whole slot.
 
 The checksum covers everything after it, the stream and the position included, so a slot in the wrong place
 is found. The catalog says which slots a stream has (`places.Packed`). A stream has few: from `MAX_SLOTS` on
@@ -22,18 +25,18 @@ each pack that nothing refers to; when they are many the rest is copied to anoth
 
 import struct
 from array import array
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from typing import Final
 
 import msgspec
 
 from millstream.store.log.crc import crc32c
+from millstream.store.log.files import deltas
 from millstream.store.log.files.examining import complaint_of
 from millstream.store.log.files.extents import Extent
 from millstream.store.log.files.open_files import StreamFiles
 from millstream.store.log.files.places import Slot
-from millstream.store.log.files.sums import little_endian
 from millstream.store.log.wal.segments import DamagedError
 
 FOLDER: Final = "packs"
@@ -42,7 +45,7 @@ _MAGIC: Final = b"SLOT"
 _HEAD = struct.Struct("<4sI")
 _CHECKED = struct.Struct("<QQQII")
 HEADER_BYTES: Final = _HEAD.size + _CHECKED.size
-_ENTRY_BYTES: Final = 16
+_ENTRY_BYTES: Final = 4  # for most appends of a small stream
 _SUFFIX: Final = ".pack"
 
 
@@ -58,7 +61,7 @@ def pack_number(name: str) -> int | None:
 
 
 def slot_bytes(content_bytes: int, appends: int) -> int:
-    """Give the size of a slot."""
+    """Estimate the size of a slot; who decides by it where a stream goes estimates the same."""
     return HEADER_BYTES + _ENTRY_BYTES * appends + content_bytes
 
 
@@ -72,12 +75,11 @@ class Appends(msgspec.Struct, frozen=True, gc=False):
     times: "array[int]"
     content: bytes
 
-    def encode(self) -> bytes:
-        """Encode them as a slot."""
-        about = _CHECKED.pack(
-            self.stream_id, self.position, self.first_append, len(self.ends), len(self.content)
-        )
-        entries = little_endian(self.ends).tobytes() + little_endian(self.times).tobytes()
+    def encode(self, created_ms: int) -> bytes:
+        """Encode them as a slot; none arrived before the stream was created."""
+        entries = deltas.encode(self.ends, self.position) + deltas.encode(self.times, created_ms)
+        size = HEADER_BYTES + len(entries) + len(self.content)
+        about = _CHECKED.pack(self.stream_id, self.position, self.first_append, len(self.ends), size)
         checked = about + entries + self.content
         return _HEAD.pack(_MAGIC, crc32c(checked)) + checked
 
@@ -103,35 +105,37 @@ def read_head(data: bytes, offset: int) -> SlotHead | None:
     """Read the beginning of a slot; None when there is none."""
     if data[offset : offset + 4] != _MAGIC or len(data) - offset < HEADER_BYTES:
         return None
-    stream_id, _, _, appends, size = _CHECKED.unpack_from(data, offset + _HEAD.size)
-    return SlotHead(stream_id, slot_bytes(size, appends))
+    stream_id, _, _, _, size = _CHECKED.unpack_from(data, offset + _HEAD.size)
+    return SlotHead(stream_id, size) if size >= HEADER_BYTES else None
 
 
-def decode_slot(data: bytes) -> Appends | None:
-    """Decode a slot; None when it is damaged."""
+def decode_slot(data: bytes, created_ms: int) -> Appends | None:
+    """Decode a slot of a stream; None when it is damaged."""
     if len(data) < HEADER_BYTES:
         return None
     magic, sum = _HEAD.unpack_from(data)
     if magic != _MAGIC or crc32c(data[_HEAD.size :]) != sum:
         return None
     stream_id, position, first_append, count, size = _CHECKED.unpack_from(data, _HEAD.size)
-    if slot_bytes(size, count) != len(data):
+    if size != len(data):
         return None
-    ends, times = array("Q"), array("Q")
-    middle = HEADER_BYTES + 8 * count
-    ends.frombytes(data[HEADER_BYTES:middle])
-    times.frombytes(data[middle : middle + 8 * count])
-    content = data[middle + 8 * count :]
-    return Appends(stream_id, position, first_append, little_endian(ends), little_endian(times), content)
+    try:
+        ends, at = deltas.decode(data, HEADER_BYTES, count, position)
+        times, at = deltas.decode(data, at, count, created_ms)
+    except (ValueError, OverflowError):
+        return None
+    return Appends(stream_id, position, first_append, ends, times, data[at:])
 
 
-def read_slots(files: StreamFiles, stream_id: int, base: int, slots: tuple[Slot, ...]) -> list[Appends]:
+def read_slots(
+    files: StreamFiles, stream_id: int, base: int, created_ms: int, slots: tuple[Slot, ...]
+) -> list[Appends]:
     """Read and verify all that a stream has in packs."""
     found: list[Appends] = []
     position, append = base, 0
     for slot in slots:
         data = files.read_file(pack_name(slot.pack), slot.size, slot.position)
-        appends = decode_slot(data)
+        appends = decode_slot(data, created_ms)
         if appends is None or (appends.stream_id, appends.position, appends.first_append) != (
             stream_id,
             position,
@@ -150,6 +154,7 @@ class PackedBytes(msgspec.Struct, eq=False, gc=False):
     _files: StreamFiles
     _id: int
     _base: int
+    _created_ms: int
     slots: tuple[Slot, ...]
     end: int
     appends: int
@@ -165,6 +170,18 @@ class PackedBytes(msgspec.Struct, eq=False, gc=False):
         """Count the appends that end at or before a position, trimmed ones included."""
         return bisect_right(self._load().ends, position)
 
+    def start_of(self, append: int, _: Extent) -> int:
+        """Give where an append begins."""
+        return self._load().ends[append - 1] if append else self._base
+
+    def time_of(self, append: int, _: Extent) -> int:
+        """Give when an append arrived."""
+        return self._load().times[append]
+
+    def arrived_before(self, time_ms: int, _: Extent) -> int:
+        """Count the appends that arrived before a time, trimmed ones included."""
+        return bisect_left(self._load().times, time_ms)
+
     def fetch(self, start: int, end: int) -> bytes:
         """Give the bytes from start to end."""
         return self._load().content[start - self._base : end - self._base]
@@ -176,12 +193,6 @@ class PackedBytes(msgspec.Struct, eq=False, gc=False):
         """Read everything, in one step; gives what is wrong with it."""
         yield complaint_of(self._read)
 
-    @property
-    def loaded_bytes(self) -> int:
-        """How much of it is in memory."""
-        loaded = self._loaded
-        return slot_bytes(len(loaded.content), len(loaded.ends)) if loaded is not None else 0
-
     def _load(self) -> Appends:
         if self._loaded is None:
             self._loaded = self._read()
@@ -190,7 +201,7 @@ class PackedBytes(msgspec.Struct, eq=False, gc=False):
     def _read(self) -> Appends:
         if not self.slots:
             return Appends(self._id, self._base, 0, array("Q"), array("Q"), b"")
-        appends = Appends.joined(read_slots(self._files, self._id, self._base, self.slots))
+        appends = Appends.joined(read_slots(self._files, self._id, self._base, self._created_ms, self.slots))
         if len(appends.ends) != self.appends or len(appends.content) != self.end - self._base:
             raise DamagedError(f"catalog.db: the slots of stream {self._id} do not hold all of it.")
         return appends

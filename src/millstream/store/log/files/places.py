@@ -34,6 +34,12 @@ class Filed(msgspec.Struct, frozen=True, array_like=True, tag=2, gc=False):
 
     It counts from the stream's base. The block that holds it has no bytes before it.
     """
+    times_sum: int = 0
+    times_begin: int = 0
+    """Where in their file the times of the last, partial page begin."""
+    times_end: int = 0
+    last_ms: int = 0
+    """When the last append arrived."""
 
 
 class Former(msgspec.Struct, frozen=True, array_like=True, tag=3, gc=False):

@@ -26,6 +26,7 @@ from millstream.store.log.files import layout
 from millstream.store.log.files.extents import Extent
 from millstream.store.log.files.failures import Failures
 from millstream.store.log.files.former_files import FormerFiles
+from millstream.store.log.files.index import PagePart, write_pages
 from millstream.store.log.files.layout import (
     chunk_entries,
     content_name,
@@ -34,6 +35,7 @@ from millstream.store.log.files.layout import (
     index_name,
     spans,
     sum_name,
+    times_name,
 )
 from millstream.store.log.files.open_files import StreamFiles
 from millstream.store.log.files.packs import (
@@ -45,14 +47,7 @@ from millstream.store.log.files.packs import (
 )
 from millstream.store.log.files.places import Filed, Former, Packed, Place, Slot
 from millstream.store.log.files.staged import joined, runs
-from millstream.store.log.files.sums import (
-    SUM_BYTES,
-    ContentSums,
-    index_entries,
-    index_pages,
-    pack_sums,
-    page_bytes,
-)
+from millstream.store.log.files.sums import SUM_BYTES, ContentSums, pack_sums
 from millstream.store.pieces import Piece
 
 _SYNC_EACH = 24
@@ -67,6 +62,7 @@ class Unflushed(msgspec.Struct, frozen=True, gc=False):
     stream_id: int
     base: int
     chunk_bytes: int
+    created_ms: int
     place: Place
     flushed: int
     appends: int
@@ -160,7 +156,9 @@ class Writing:
         if isinstance(place, Filed):
             self.places[id] = self._write_filed(one, place, one.data, one.ends, one.times)
         elif isinstance(place, Former):
-            former = FormerFiles(reading, id, one.base, one.chunk_bytes, one.flushed, one.appends)
+            former = FormerFiles(
+                reading, id, one.base, one.chunk_bytes, one.created_ms, one.flushed, one.appends
+            )
             before = _former_appends(one, former)
             if before is None:
                 self.places[id] = self._convert(one, former, reading)
@@ -186,7 +184,8 @@ class Writing:
         if known and (has_outgrown or len(known) >= layout.MAX_SLOTS):
             if known_bytes <= self._may_rewrite_bytes:
                 self._may_rewrite_bytes -= known_bytes
-                before, kept = Appends.joined(read_slots(reading, one.stream_id, one.base, known)), ()
+                slots_before = read_slots(reading, one.stream_id, one.base, one.created_ms, known)
+                before, kept = Appends.joined(slots_before), ()
             else:
                 has_outgrown = False
         if has_outgrown:
@@ -209,7 +208,7 @@ class Writing:
             new = Appends.joined([before, new])
         if not new.ends:
             return Packed(kept)
-        encoded = new.encode()
+        encoded = new.encode(one.created_ms)
         slot = self.packs.add(len(encoded))
         slots.append((slot, encoded))
         return Packed((*kept, slot))
@@ -256,15 +255,16 @@ class Writing:
         sums = ContentSums(one.stream_id, position, place.content_sum)
         if data:
             self._write_content(one, data, position, sums)
-        index_sum = self._write_index(one, ends, times, appends, place.index_sum)
-        place = Filed(sums.partial, index_sum, place.begin)
+        place = self._write_index(one, place, ends, times, appends)
+        place = msgspec.structs.replace(place, content_sum=sums.partial)
         return self._begun_anew(one, place, position + sum(map(len, data)))
 
     def _begun_anew(self, one: Unflushed, place: Filed, position: int) -> Filed:
         """Begin the last block anew if the file that it is in has been removed, or will be."""
         if content_name(one.stream_id, position // one.chunk_bytes) not in one.trimmed:
             return place
-        return Filed(ContentSums(one.stream_id, position, None).partial, place.index_sum, position)
+        sum = ContentSums(one.stream_id, position, None).partial
+        return msgspec.structs.replace(place, content_sum=sum, begin=position)
 
     def _write_content(self, one: Unflushed, data: list[Piece], position: int, sums: ContentSums) -> None:
         for chunk, inside, pieces in cut(data, position, one.chunk_bytes):
@@ -285,29 +285,32 @@ class Writing:
                 )
 
     def _write_index(
-        self, one: Unflushed, ends: "array[int]", times: "array[int]", first: int, sum: int
-    ) -> int:
-        """Write the entries of appends; gives the checksum of the last page, if that is not full."""
-        chunk_size = chunk_entries(one.chunk_bytes) // layout.PAGE_ENTRIES * page_bytes()
-        pages = index_pages(one.stream_id, first, sum, index_entries(ends, times))
-        for chunk, group in groupby(pages, lambda page: page[0] // chunk_size):
+        self, one: Unflushed, place: Filed, ends: "array[int]", times: "array[int]", first: int
+    ) -> Filed:
+        """Write the entries of appends; gives what the catalog says of the last page."""
+        pages_per_file = chunk_entries(one.chunk_bytes) // layout.PAGE_ENTRIES
+        parts: list[PagePart] = []
+        for part, after in write_pages(one.stream_id, first, pages_per_file, place, ends, times):
+            parts.append(part)
+            place = after
+        for chunk, group in groupby(parts, lambda part: part.chunk):
             found = list(group)
-            data = b"".join([page for _, page, _ in found])
-            self._write(index_name(one.stream_id, chunk), data, found[0][0] % chunk_size)
-            sum = found[-1][2]
-        return sum
+            entries = b"".join([part.ends for part in found])
+            self._write(index_name(one.stream_id, chunk), entries, found[0].position)
+            encoded_times = b"".join([part.times for part in found])
+            self._write(times_name(one.stream_id, chunk), encoded_times, found[0].times_position)
+        return place
 
     # -- Files of format 3 -----------------------------------------------------------------------
 
     def _convert(self, one: Unflushed, former: FormerFiles, reading: StreamFiles) -> Filed:
         """Write checksums and an index for what is there, then what is new."""
         place = self._sum_content(one, reading)
-        first = one.extent.first_entry // layout.PAGE_ENTRIES * layout.PAGE_ENTRIES
-        index_sum = 0
+        per_file = chunk_entries(one.chunk_bytes)
+        first = one.extent.first_entry // per_file * per_file
         for step in range(first, one.appends, _ENTRIES_STEP):
             ends = former.ends(step, min(step + _ENTRIES_STEP, one.appends))
-            index_sum = self._write_index(one, ends, array("Q", bytes(8 * len(ends))), step, index_sum)
-        place = Filed(place.content_sum, index_sum, place.begin)
+            place = self._write_index(one, place, ends, former.times(len(ends)), step)
         return self._write_filed(one, place, one.data, one.ends, one.times)
 
     def _sum_content(self, one: Unflushed, reading: StreamFiles) -> Filed:
@@ -377,4 +380,4 @@ def _former_appends(one: Unflushed, former: FormerFiles) -> Appends | None:
         return None
     ends = former.ends(0, one.appends)
     content = former.fetch(one.base, one.flushed)
-    return Appends(one.stream_id, one.base, 0, ends, array("Q", bytes(8 * len(ends))), content)
+    return Appends(one.stream_id, one.base, 0, ends, former.times(len(ends)), content)

@@ -144,7 +144,7 @@ class Reclaiming:
             row = catalog.written_row(head.stream_id)
             if row is not None and isinstance(place := row.where(), Packed) and slot in place.slots:
                 data = window[inside : inside + head.size]
-                if decode_slot(data) is None:
+                if decode_slot(data, row.stream().created_ms) is None:
                     _log.error("%s: the slot at byte %d is damaged", name, slot.position)
                     return [], None
                 found.append(_Found(slot, row, data))

@@ -105,8 +105,8 @@ def _examine(report: Report, disk: RealDisk, catalog: Catalog) -> None:
         report.cut = _torn_tail(report.folder, log)
         rows: dict[int, Row] = {}
         for row in catalog.rows():
-            if (found := complaint_of(row.verify) or complaint_of(row.stream)) is not None:
-                report.complaints.append(found)
+            if (complaint := complaint_of(row.verify) or complaint_of(row.stream)) is not None:
+                report.complaints.append(complaint)
             elif row.stream_id not in cache.removed:
                 rows[row.stream_id] = row
         streams = {id: row.stream() for id, row in rows.items()} | _streams(cache)
@@ -116,7 +116,8 @@ def _examine(report: Report, disk: RealDisk, catalog: Catalog) -> None:
             saved = row.stream()
             content = StreamContent.of(files, streams[row.stream_id], row.flushed, row.appends, row.where())
             steps = chain(content.examine(), examine_parts(files, saved))
-            report.complaints += [f"{found} ({row.name})" for found in steps if found is not None]
+            found = dict.fromkeys(one for one in steps if one is not None)  # some are found twice
+            report.complaints += [f"{one} ({row.name})" for one in found]
             report.parts += len(saved.staged.parts) if saved.staged is not None else 0
         report.complaints += _check_forks(streams)
     finally:

@@ -110,6 +110,7 @@ class TrimMeta(msgspec.Struct, array_like=True, gc=False):
 
     start: int
     first_append: int
+    first_ms: int = 0
 
 
 Meta = CreateMeta | AppendMeta | EndMeta | RenewMeta | StageMeta | CommitMeta | DropMeta | TrimMeta

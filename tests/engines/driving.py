@@ -25,6 +25,7 @@ from millstream.protocol.reads import Chunk
 from millstream.protocol.requests import AppendRequest, CreateRequest, DeletionRequest, ReadRequest
 from millstream.protocol.retention import KEEP_ALL, Retention
 from millstream.protocol.streams import Stream
+from millstream.protocol.trims import TrimRequest
 from millstream.store.base import (
     Appended,
     Committed,
@@ -36,6 +37,7 @@ from millstream.store.base import (
     Page,
     Read,
     Staged,
+    Trimmed,
 )
 from millstream.store.log.engine import LogEngine
 from millstream.store.log.opening import folder_store
@@ -198,6 +200,12 @@ class Engine:
             return await settled(self.store.drop_part(name, id, self.now_ms))
 
         return self._runner.run(drop())
+
+    def trim(self, name: str, before: int) -> Trimmed:
+        async def trim() -> Trimmed:
+            return await settled(self.store.trim(name, TrimRequest(before), self.now_ms))
+
+        return self._runner.run(trim())
 
     def read(
         self,

@@ -34,9 +34,9 @@ def for_read(offset: int, allowed: bytes) -> bytes:
     return NO_STORE if offset == NOW else allowed
 
 
-def entity_tag(stream_id: int, start: int, end: int, closed: bool) -> bytes:
-    """Give the tag of the range [start, end) of a stream (rule G3)."""
-    return b'"%x:%d:%d%b"' % (stream_id, start, end, b":c" if closed else b"")
+def entity_tag(incarnation: bytes, start: int, end: int, closed: bool) -> bytes:
+    """Give the tag of the range [start, end) of a stream; one made anew shares none (rules G3, X10)."""
+    return b'"%b:%d:%d%b"' % (incarnation, start, end, b":c" if closed else b"")
 
 
 def encoded_tag(tag: bytes, coding: bytes) -> bytes:

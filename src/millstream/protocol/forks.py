@@ -120,10 +120,14 @@ def plan_fork(
 
 
 def share(source: Stream, base: int) -> None:
-    """Keep what a new fork may read of its source: from the source's start to the fork's base."""
-    if source.retention:
-        shared = source.shared or Shared(source.start, source.first_append, base)
-        source.shared = msgspec.structs.replace(shared, end=max(shared.end, base))
+    """Keep what a new fork may read of its source: from the source's start to the fork's base.
+
+    The caller has already incremented the count. Forks that a former version made of a stream that kept
+    everything have left no trace, so for them everything is kept.
+    """
+    end = base if source.fork_count <= 1 else source.tail
+    shared = source.shared or Shared(source.start, source.first_append, end)
+    source.shared = msgspec.structs.replace(shared, end=max(shared.end, base))
 
 
 def unshare(source: Stream) -> None:

@@ -11,12 +11,22 @@ from typing import Any, Final
 
 import msgspec
 
-from millstream.protocol import caching, headers, json_frames, lifecycle, parts, problems, reads, streams
+from millstream.protocol import (
+    caching,
+    headers,
+    json_frames,
+    lifecycle,
+    parts,
+    problems,
+    reads,
+    streams,
+    trims,
+)
 from millstream.protocol.content import JSON, Kind, is_active
 from millstream.protocol.http import Header, Reply
 from millstream.protocol.offsets import format_offset
 
-EXTENSIONS: Final = (headers.MILLSTREAM_EXTENSIONS, b"until, list, parts, retain, delete")
+EXTENSIONS: Final = (headers.MILLSTREAM_EXTENSIONS, b"until, list, parts, retain, delete, patch")
 
 _CLOSED = (headers.STREAM_CLOSED, b"true")
 _UP_TO_DATE = (headers.STREAM_UP_TO_DATE, b"true")
@@ -30,6 +40,10 @@ _SANDBOX = (
 
 def _next(offset: int) -> Header:
     return headers.STREAM_NEXT_OFFSET, format_offset(offset)
+
+
+def _incarnation(found: reads.Chunk | streams.Stream) -> Header:
+    return headers.STREAM_INCARNATION, found.incarnation
 
 
 def _number(name: bytes, value: int) -> Header:
@@ -82,8 +96,19 @@ def _exists(plan: lifecycle.Exists) -> Reply:
 
 
 def _description(stream: streams.Stream) -> list[Header]:
-    about = [(headers.CONTENT_TYPE, stream.content_type), _next(stream.tail)]
+    about = [
+        (headers.CONTENT_TYPE, stream.content_type),
+        _next(stream.tail),
+        _incarnation(stream),
+    ]
     return [*about, _CLOSED] if stream.closed else about
+
+
+# -- Changing what lives (rule X10) --------------------------------------------------------------
+
+
+def _trimmed(plan: trims.Trimmed) -> Reply:
+    return Reply(204, [(headers.STREAM_EARLIEST_OFFSET, format_offset(plan.start)), _next(plan.tail)])
 
 
 # -- Reading -------------------------------------------------------------------------------------
@@ -97,7 +122,12 @@ def read(
     cache: bytes = caching.PUBLIC,
 ) -> Reply:
     """Answer a read; `cache` is what caches may do with it. Without storing there is no tag (rule G2)."""
-    reply = [(headers.CONTENT_TYPE, chunk.content_type), _next(chunk.end)]
+    incarnation = chunk.incarnation
+    reply = [
+        (headers.CONTENT_TYPE, chunk.content_type),
+        _next(chunk.end),
+        (headers.STREAM_INCARNATION, incarnation),
+    ]
     if is_active(chunk.content_type):
         reply.append(_SANDBOX)
     if chunk.up_to_date:
@@ -109,7 +139,7 @@ def read(
     if cache == caching.NO_STORE:
         reply.append(_NO_STORE)
     else:
-        tag = caching.entity_tag(chunk.stream_id, chunk.start, chunk.end, chunk.at_end)
+        tag = caching.entity_tag(incarnation, chunk.start, chunk.end, chunk.at_end)
         reply += (b"etag", tag), (b"cache-control", cache)
         if if_none_match is not None and caching.matches(if_none_match, tag):
             return Reply(304, reply)
@@ -119,7 +149,7 @@ def read(
 def nothing_new(chunk: reads.Chunk, cursor: int) -> Reply:
     """Answer a long-poll that timed out, or that has reached the end of a closed stream (rule L2)."""
     end = _CLOSED if chunk.at_end else _number(headers.STREAM_CURSOR, cursor)
-    return Reply(204, [_next(chunk.end), _UP_TO_DATE, end, _NO_STORE])
+    return Reply(204, [_next(chunk.end), _UP_TO_DATE, end, _incarnation(chunk), _NO_STORE])
 
 
 def event_stream(chunk: reads.Chunk) -> Reply:
@@ -128,6 +158,7 @@ def event_stream(chunk: reads.Chunk) -> Reply:
         (headers.CONTENT_TYPE, b"text/event-stream"),
         (b"cache-control", caching.EVENT_STREAM),
         (b"x-accel-buffering", b"no"),
+        _incarnation(chunk),
     ]
     if chunk.kind is Kind.BINARY:
         reply.append((headers.STREAM_SSE_DATA_ENCODING, b"base64"))
@@ -188,6 +219,7 @@ def _listed(stream: streams.Stream, may_read: Callable[[str], bool]) -> dict[str
         "retainSeconds": stream.retention.seconds,
         "forkedFrom": fork.source_name if fork is not None and may_read(fork.source_name) else None,
         "inheritedBytes": stream.inherited_bytes,
+        "incarnation": stream.incarnation.decode(),
     }
 
 
@@ -203,6 +235,7 @@ _REPLIES: Final[dict[type, Callable[[Any], Reply]]] = problems.REFUSALS | {
     parts.AlreadyStaged: lambda _: _NO_CONTENT,
     parts.Drop: lambda _: _NO_CONTENT,
     parts.Commit: _committed,
+    trims.Trimmed: _trimmed,
 }
 
 

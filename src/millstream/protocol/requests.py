@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from millstream.protocol import headers, json_frames
-from millstream.protocol.content import is_json
+from millstream.protocol.content import is_json, may_be_bytes
 from millstream.protocol.cursors import parse_cursor
 from millstream.protocol.errors import MalformedError
 from millstream.protocol.expiry import FOREVER, Lifetime, parse_lifetime
@@ -41,6 +41,8 @@ class AppendRequest(msgspec.Struct, frozen=True, gc=False):
     closes: bool
     stamp: Stamp | None
     seq: bytes | None
+    raw: bytes | None = None
+    """The body as it came, where an older stream of its type may hold bytes and not JSON."""
 
 
 class CreateRequest(msgspec.Struct, frozen=True):
@@ -78,6 +80,8 @@ class ReadRequest(msgspec.Struct, frozen=True, gc=False):
     cursor: int | None = None
     until: int | None = None
     limit: int | None = None
+    timeout_ms: int | None = None
+    """How long a long-poll waits at most, if its client says so (rule X10)."""
 
 
 class ListingRequest(msgspec.Struct, frozen=True, gc=False):
@@ -107,16 +111,18 @@ def parse_append(fields: Headers, body: bytes) -> AppendRequest:
     content_type = fields.get(headers.CONTENT_TYPE, b"")
     closes = headers.STREAM_CLOSED in fields and headers.is_true(fields[headers.STREAM_CLOSED])
     stamp = parse_stamp(fields)
+    raw = None
     if body:
         if not content_type:
             raise MalformedError("MISSING_CONTENT_TYPE", "An append with a body needs a Content-Type.")
         if is_json(content_type):
+            raw = body if may_be_bytes(content_type) else None
             body = json_frames.frame(body)
             if not body:
                 raise MalformedError("EMPTY_APPEND", "An empty JSON array appends nothing.")
     elif not closes:
         raise MalformedError("EMPTY_APPEND", "An append needs a body, or Stream-Closed: true to close.")
-    return AppendRequest(body, content_type, closes, stamp, fields.get(headers.STREAM_SEQ))
+    return AppendRequest(body, content_type, closes, stamp, fields.get(headers.STREAM_SEQ), raw)
 
 
 def parse_create(fields: Headers, body: bytes) -> CreateRequest:
@@ -189,12 +195,14 @@ def parse_read(query: Query) -> ReadRequest:
     until = query.one(b"until")
     limit = query.one(b"limit")
     cursor = query.one(b"cursor")
+    timeout = query.one(b"timeout")
     return ReadRequest(
         offset=parse_offset(offset) if offset is not None else START,
         live=live,
         cursor=parse_cursor(cursor) if cursor is not None else None,
         until=_parse_until(until) if until is not None else None,
         limit=_parse_limit(limit) if limit is not None else None,
+        timeout_ms=headers.parse_integer(timeout, "timeout") if timeout is not None else None,
     )
 
 

@@ -11,8 +11,9 @@ PROTOCOL.md 5.2, 5.3; rules A1, A2, A4 to A9, X4.
 import msgspec
 
 from millstream.protocol import producers, retention
-from millstream.protocol.content import Kind, same_type
+from millstream.protocol.content import JSON, Kind, same_type
 from millstream.protocol.expiry import FOREVER, Lifetime
+from millstream.protocol.incarnations import incarnation
 from millstream.protocol.producers import (
     NO_FLOOR,
     BadStart,
@@ -72,6 +73,11 @@ class Stream(msgspec.Struct, omit_defaults=True, gc=False):
     """The highest epoch of all producers that were forgotten."""
     written_ms: int = 0
     """When something was last appended; 0 if nothing was, or not since this is recorded."""
+
+    @property
+    def incarnation(self) -> bytes:
+        """Which of the streams that its path had this one is (rule X10)."""
+        return incarnation(self.id, self.created_ms)
 
     @property
     def last_write_ms(self) -> int:
@@ -224,6 +230,8 @@ def plan_append(
     if stream.closed:
         return _plan_on_closed(stream, request)
     data, content_type = request.data, request.content_type
+    if request.raw is not None and stream.kind is not JSON:
+        data = request.raw
     if data and content_type != stream.content_type and not same_type(content_type, stream.content_type):
         return TypeMismatch(stream.content_type, content_type)
     forgets: tuple[bytes, ...] = ()

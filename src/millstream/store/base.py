@@ -10,6 +10,7 @@ decision, makes it durable and returns it. Each method is one row:
         delete   DELETE   5.4      gone, or kept for its forks
         delete_some       X5       those of a prefix or a glob, page by page
         stage    POST     X3       a part, stored but invisible; `commit` appends parts, `drop_part` drops one
+        trim     POST     X10      a later start: what is before is dropped
         listing  GET      X2       names in order, page by page
         expire   -        5.1, X4  end streams whose time is over, trim those that hold too much
 
@@ -33,6 +34,7 @@ from millstream.protocol.reads import Chunk, OffsetGone, OffsetUnaligned, ReadFa
 from millstream.protocol.requests import AppendRequest, CreateRequest, DeletionRequest, ReadRequest
 from millstream.protocol.retention import KEEP_ALL, Retention
 from millstream.protocol.streams import AppendPlan, NotFound, SoftDeleted, Stream, Unstored
+from millstream.protocol.trims import TrimPlan, TrimRequest
 from millstream.store.measures import Measures, Sizes
 from millstream.store.pending import Eventually
 
@@ -45,6 +47,7 @@ Deleted = Delete | Missing | Unstored
 Staged = StagePlan | Missing | Unstored
 Committed = CommitPlan | Missing | Unstored
 Dropped = Drop | Missing | Unstored
+Trimmed = TrimPlan | Missing | Unstored
 
 Listener = Callable[[str], None]
 
@@ -196,6 +199,10 @@ class Store(ABC):
     @abstractmethod
     def drop_part(self, name: str, id: str, now_ms: int) -> Eventually[Dropped]:
         """Drop a part; one that is not there counts as dropped."""
+
+    @abstractmethod
+    def trim(self, name: str, request: TrimRequest, now_ms: int) -> Eventually[Trimmed]:
+        """Drop the beginning of a stream; what forks share stays for them."""
 
     @abstractmethod
     def listing(self, prefix: str, glob: str | None, after: str, limit: int, now_ms: int) -> Eventually[Page]:

@@ -115,7 +115,7 @@ class Journal(Backlog, Protocol):
         """Record that a TTL was renewed, where that is worth a record."""
         ...
 
-    def trim(self, entry: StreamEntry, change: retention.Trim) -> None:
+    def trim(self, entry: StreamEntry, change: retention.Trim) -> Eventually[retention.Trim | Unstored]:
         """Record that a stream starts later, then free the bytes before."""
         ...
 

@@ -121,11 +121,12 @@ class MemoryJournal:
     def renew(self, entry: StreamEntry) -> None:
         """A renewal is in the entry; there is nothing to record."""
 
-    def trim(self, entry: StreamEntry, change: retention.Trim) -> None:
+    def trim(self, entry: StreamEntry, change: retention.Trim) -> retention.Trim:
         """Publish a later start, and free the bytes before it."""
         entry.publish()
         _free(entry)
         self.listener(entry.stream.name)
+        return change
 
     def stage(self, entry: StreamEntry, plan: parts.Stage, now_ms: int) -> parts.Stage:
         """A part is in the entry, and readers do not see it."""

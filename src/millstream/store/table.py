@@ -24,11 +24,12 @@ from functools import partial
 from itertools import islice
 from typing import Any, Final, TypeVar
 
-from millstream.protocol import forks, lifecycle, parts, reads, retention, streams
+from millstream.protocol import forks, lifecycle, parts, reads, retention, streams, trims
 from millstream.protocol.boundaries import ScanUnfinishedError
 from millstream.protocol.parts import CommitRequest, StageRequest
 from millstream.protocol.requests import AppendRequest, CreateRequest, DeletionRequest, ReadRequest
 from millstream.protocol.streams import NotFound, SoftDeleted, Unstored
+from millstream.protocol.trims import TrimRequest
 from millstream.store.base import (
     Appended,
     Backlog,
@@ -45,13 +46,14 @@ from millstream.store.base import (
     Read,
     Staged,
     Store,
+    Trimmed,
 )
 from millstream.store.deletions import Deletion
 from millstream.store.engine import Engine
 from millstream.store.entries import Ending, StreamEntry, ancestors, release_sources
 from millstream.store.listing import list_page
 from millstream.store.measures import Measures, Sizes
-from millstream.store.pending import Eventually, Pending
+from millstream.store.pending import Eventually, Pending, when
 from millstream.store.quotas import Quotas
 from millstream.store.schedule import Schedule
 from millstream.store.slices import Slices, UnfinishedError
@@ -223,6 +225,19 @@ class Table(Store):
             return self._journal.confirm(parts.Drop([]))
         return self._drop_parts(entry, [id])
 
+    def trim(self, name: str, request: TrimRequest, now_ms: int) -> Eventually[Trimmed]:
+        """Drop the beginning of a stream."""
+        entry = self._find_for_removal(name, now_ms)
+        if not isinstance(entry, StreamEntry):
+            return entry
+        plan = trims.plan_trim(entry.stream, request, entry)
+        if isinstance(plan, trims.Trimmed):
+            self._renew(entry, now_ms)
+        if not isinstance(plan, trims.Trimmed) or plan.change is None:
+            return self._journal.confirm(plan)
+        done: Eventually[retention.Trim | Unstored] = self._apply_trim(entry, plan.change)
+        return when(done, lambda done: plan if isinstance(done, retention.Trim) else done)
+
     # -- Reads -----------------------------------------------------------------------------------
 
     def read(
@@ -271,6 +286,7 @@ class Table(Store):
             entry.fetch(span.start, span.end) if is_held else b"",
             span.end == entry.tail,
             entry.closed,
+            stream.created_ms,
         )
 
     def fetch(self, name: str, stream_id: int, start: int, end: int) -> bytes | None:
@@ -435,9 +451,14 @@ class Table(Store):
     def _trim(self, entry: StreamEntry, now_ms: int) -> None:
         change = retention.plan_trim(entry.stream, now_ms, entry)
         if change is not None:
-            self._streams.before_change(entry)
-            retention.apply_trim(entry.stream, change)
-            self._journal.trim(entry, change)
+            self._apply_trim(entry, change)
+
+    def _apply_trim(
+        self, entry: StreamEntry, change: retention.Trim
+    ) -> Eventually[retention.Trim | Unstored]:
+        self._streams.before_change(entry)
+        retention.apply_trim(entry.stream, change)
+        return self._journal.trim(entry, change)
 
     def _end(self, entry: StreamEntry) -> Eventually[Deleted]:
         # An expired stream that is met while changes are refused ends later; readers see no difference.

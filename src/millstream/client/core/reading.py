@@ -17,7 +17,7 @@ PROTOCOL.md 5.6 to 5.8, 10.1; rules L2, L3, L5.
 from collections import OrderedDict
 from typing import Final
 
-from millstream.client.core import errors, retry
+from millstream.client.core import bodies, errors, retry
 from millstream.client.core.endpoints import Ask, Endpoint
 from millstream.client.core.exchanges import (
     Call,
@@ -41,7 +41,6 @@ from millstream.client.core.models import LiveMode, OnError
 from millstream.client.core.retry import Attempts
 from millstream.client.core.transport import Answer, Headers
 from millstream.protocol import headers, sse
-from millstream.protocol.content import Kind, kind_of
 from millstream.protocol.errors import MalformedError
 
 LIVE_TIMEOUT_S: Final = 90.0
@@ -111,7 +110,7 @@ class Reader:
     @property
     def is_json(self) -> bool:
         """Return whether the stream is known to hold JSON messages."""
-        return self.content_type is not None and kind_of(self.content_type.encode("latin-1")) is Kind.JSON
+        return bodies.is_json(self.content_type)
 
     def plan(self) -> Plan[None]:
         """Read to the tail, or with `live` to the end of the stream."""

@@ -43,6 +43,7 @@ _RESPONSE_HEADERS: Final = b", ".join(
         headers.STREAM_RETAIN_BYTES,
         headers.STREAM_RETAIN_SECONDS,
         headers.STREAM_EARLIEST_OFFSET,
+        headers.STREAM_INCARNATION,
         headers.STREAM_SSE_DATA_ENCODING,
         headers.PRODUCER_EPOCH,
         headers.PRODUCER_SEQ,

@@ -143,11 +143,11 @@ class LogJournal:
             entry.logged_deadline_ms = deadline_ms
             self._queue(entry, RenewMeta(deadline_ms))
 
-    def trim(self, entry: StreamEntry, change: retention.Trim) -> None:
+    def trim(self, entry: StreamEntry, change: retention.Trim) -> Pending[Any]:
         """Record that a stream starts later; a checkpoint removes its files."""
         self._queue(entry, TrimMeta(change.start, change.first_append))
         self._cache.frees_room = True
-        self._publish_when_durable(entry, change)
+        return self._publish_when_durable(entry, change)
 
     def stage(self, entry: StreamEntry, plan: parts.Stage, now_ms: int) -> Pending[Any]:
         """Record a part."""

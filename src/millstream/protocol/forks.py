@@ -15,7 +15,7 @@ PROTOCOL.md 4.2; rules F1, F2, X4.
 
 import msgspec
 
-from millstream.protocol import retention
+from millstream.protocol import attributes, retention
 from millstream.protocol.boundaries import Appends, Messages
 from millstream.protocol.content import Kind, same_type
 from millstream.protocol.lifecycle import Create, complete_create
@@ -101,7 +101,7 @@ def fork_base(source: Stream, anchor: int, sub_offset: int, appends: Appends) ->
 def plan_fork(
     id: int, name: str, source: Stream, anchor: int, base: int, request: CreateRequest, now_ms: int
 ) -> Create:
-    """Decide a PUT that forks: an open stream without producers; limits that it does not set it inherits."""
+    """Decide a PUT that forks: an open stream without producers; what it does not set it inherits."""
     limits = request.retention.or_else(source.retention)
     stream = Stream(
         id=id,
@@ -115,6 +115,7 @@ def plan_fork(
         retention=limits,
         start=source.start,
         marks=retention.inherited(source.marks, limits, source.start, base, now_ms),
+        attributes=attributes.merged(source.attributes, request.attributes),
     )
     return complete_create(stream, request, now_ms)
 

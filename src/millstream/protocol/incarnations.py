@@ -1,8 +1,8 @@
 """Incarnations: which of the streams that a path had one after the other this one is.
 
 A stream that is deleted and created again has the same path and may have the same offsets, so a reader that
-knows only those goes on in the wrong one. The incarnation differs. It is made of the stream's number, which its
-server gives to no other, and of the time of its creation: a data folder that was begun anew or restored
+knows only those goes on in the wrong one. The incarnation differs. It is made of the stream's number, which
+its server gives to no other, and of the time of its creation: a data folder that was begun anew or restored
 from a backup counts from where it was, and time goes on. Both are kept with the stream, so a restart, a
 backup and its restoration change nothing.
 

@@ -13,6 +13,7 @@ import msgspec
 
 from millstream.protocol import (
     caching,
+    configuration,
     headers,
     json_frames,
     lifecycle,
@@ -88,11 +89,15 @@ def _committed(change: parts.Commit) -> Reply:
 
 def created(stream: streams.Stream, location: bytes) -> Reply:
     """Answer a creation, with the new stream's URL (rules C1, C2)."""
-    return Reply(201, [(b"location", location), *_description(stream)])
+    return Reply(201, [(b"location", location), *_description(stream), *_attributes(stream)])
 
 
 def _exists(plan: lifecycle.Exists) -> Reply:
-    return Reply(200, _description(plan.stream))
+    return Reply(200, [*_description(plan.stream), *_attributes(plan.stream)])
+
+
+def _attributes(stream: streams.Stream) -> list[Header]:
+    return [(headers.STREAM_ATTRIBUTES, stream.attributes)] if stream.attributes else []
 
 
 def _description(stream: streams.Stream) -> list[Header]:
@@ -105,6 +110,13 @@ def _description(stream: streams.Stream) -> list[Header]:
 
 
 # -- Changing what lives (rule X10) --------------------------------------------------------------
+
+
+def _configured(plan: configuration.Configured) -> Reply:
+    stream = plan.stream
+    closed = [_CLOSED] if stream.closed else []
+    about = [_next(stream.tail), _incarnation(stream), *closed, *_configuration(stream)]
+    return Reply(204, [*about, *_kept(stream), _NO_STORE])
 
 
 def _trimmed(plan: trims.Trimmed) -> Reply:
@@ -167,12 +179,18 @@ def event_stream(chunk: reads.Chunk) -> Reply:
 
 def head(stream: streams.Stream) -> Reply:
     """Describe a stream as it was configured (rule G8)."""
-    about = _description(stream)
+    about = [*_description(stream), *_configuration(stream), *_kept(stream)]
+    return Reply(200, [*about, _NO_STORE, EXTENSIONS])
+
+
+def _configuration(stream: streams.Stream) -> list[Header]:
+    """Give how long a stream lives, and its attributes."""
+    about: list[Header] = []
     if stream.lifetime.ttl_s is not None:
         about.append(_number(headers.STREAM_TTL, stream.lifetime.ttl_s))
     if stream.lifetime.expires_at is not None:
         about.append((headers.STREAM_EXPIRES_AT, stream.lifetime.expires_at))
-    return Reply(200, [*about, *_kept(stream), _NO_STORE, EXTENSIONS])
+    return [*about, *_attributes(stream)]
 
 
 def _kept(stream: streams.Stream) -> list[Header]:
@@ -219,6 +237,7 @@ def _listed(stream: streams.Stream, may_read: Callable[[str], bool]) -> dict[str
         "retainSeconds": stream.retention.seconds,
         "forkedFrom": fork.source_name if fork is not None and may_read(fork.source_name) else None,
         "inheritedBytes": stream.inherited_bytes,
+        "attributes": msgspec.Raw(stream.attributes or b"{}"),
         "incarnation": stream.incarnation.decode(),
     }
 
@@ -235,6 +254,7 @@ _REPLIES: Final[dict[type, Callable[[Any], Reply]]] = problems.REFUSALS | {
     parts.AlreadyStaged: lambda _: _NO_CONTENT,
     parts.Drop: lambda _: _NO_CONTENT,
     parts.Commit: _committed,
+    configuration.Configured: _configured,
     trims.Trimmed: _trimmed,
 }
 

@@ -13,6 +13,7 @@ from typing import Final
 import msgspec
 
 from millstream.protocol import headers, json_frames
+from millstream.protocol.attributes import Changes, parse_attributes
 from millstream.protocol.content import is_json, may_be_bytes
 from millstream.protocol.cursors import parse_cursor
 from millstream.protocol.errors import MalformedError
@@ -31,6 +32,9 @@ MAX_PAGE: Final = 1000
 
 USUAL_PAGE: Final = 100
 """Streams in one page of a listing that asks for no other number."""
+
+_ATTRIBUTE: Final = b"attr."
+"""The beginning of a parameter that selects streams by an attribute."""
 
 
 class AppendRequest(msgspec.Struct, frozen=True, gc=False):
@@ -56,6 +60,7 @@ class CreateRequest(msgspec.Struct, frozen=True):
     fork_offset: int | None = None
     fork_sub_offset: int = 0
     retention: Retention = KEEP_ALL
+    attributes: Changes = {}
     messages: bytes | MalformedError | None = None
     """The body framed as JSON, or why it is not JSON; None if nobody has looked (see `check_content`)."""
 
@@ -91,6 +96,8 @@ class ListingRequest(msgspec.Struct, frozen=True, gc=False):
     glob: str
     after: str
     limit: int
+    attributes: Mapping[str, str] = {}
+    """The values that the attributes of some names must have (rule X10)."""
 
 
 class DeletionRequest(msgspec.Struct, frozen=True, gc=False):
@@ -139,6 +146,7 @@ def parse_create(fields: Headers, body: bytes) -> CreateRequest:
         sub_offset = headers.parse_canonical_integer(fork_sub_offset, "Stream-Fork-Sub-Offset")
         if sub_offset and fork_offset is None:
             raise MalformedError("SUB_OFFSET_WITHOUT_OFFSET", "A fork sub-offset needs Stream-Fork-Offset.")
+    noted = fields.get(headers.STREAM_ATTRIBUTES)
     return CreateRequest(
         body=body,
         content_type=fields.get(headers.CONTENT_TYPE) or None,
@@ -150,6 +158,7 @@ def parse_create(fields: Headers, body: bytes) -> CreateRequest:
         retention=parse_retention(
             fields.get(headers.STREAM_RETAIN_BYTES), fields.get(headers.STREAM_RETAIN_SECONDS)
         ),
+        attributes=parse_attributes(noted) if noted is not None else {},
     )
 
 
@@ -228,7 +237,8 @@ def asks_what_get_answers(query: Query) -> bool:
 def parse_listing(query: Query) -> ListingRequest:
     """Read the parameters of a listing."""
     limit = _page_size(query, USUAL_PAGE)
-    return ListingRequest(_text(query, b"prefix"), _glob(query), _text(query, b"cursor"), limit)
+    after = _text(query, b"cursor")
+    return ListingRequest(_text(query, b"prefix"), _glob(query), after, limit, _attributes(query))
 
 
 def parse_deletion(query: Query) -> DeletionRequest:
@@ -239,9 +249,18 @@ def parse_deletion(query: Query) -> DeletionRequest:
             "MISSING_PREFIX",
             "Say what to delete: prefix=/chat/ or glob=/chat/*, or prefix=/ for every stream.",
         )
+    if query.names(_ATTRIBUTE):
+        raise MalformedError("INVALID_PARAMETER", "Streams are deleted by path only, not by attributes.")
     if prefix and not prefix.startswith("/"):
         raise MalformedError("INVALID_PREFIX", "prefix begins with a slash, as every stream's path does.")
     return DeletionRequest(prefix, glob, _text(query, b"cursor"), _page_size(query, MAX_PAGE))
+
+
+def _attributes(query: Query) -> Mapping[str, str]:
+    try:
+        return {name[len(_ATTRIBUTE) :].decode(): _text(query, name) for name in query.names(_ATTRIBUTE)}
+    except UnicodeDecodeError:
+        raise MalformedError("INVALID_PARAMETER", "The name of an attribute must be UTF-8.") from None
 
 
 def _page_size(query: Query, usual: int) -> int:

@@ -10,7 +10,7 @@ PROTOCOL.md 5.2, 5.3; rules A1, A2, A4 to A9, X4.
 
 import msgspec
 
-from millstream.protocol import producers, retention
+from millstream.protocol import attributes, producers, retention
 from millstream.protocol.content import JSON, Kind, same_type
 from millstream.protocol.expiry import FOREVER, Lifetime
 from millstream.protocol.incarnations import incarnation
@@ -73,6 +73,10 @@ class Stream(msgspec.Struct, omit_defaults=True, gc=False):
     """The highest epoch of all producers that were forgotten."""
     written_ms: int = 0
     """When something was last appended; 0 if nothing was, or not since this is recorded."""
+    attributes: bytes = attributes.NONE
+    is_lifetime_changed: bool = False
+    """Whether a PATCH has set or removed a lifetime; then that one counts beside the requested one."""
+    is_retention_changed: bool = False
 
     @property
     def incarnation(self) -> bytes:

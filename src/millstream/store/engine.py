@@ -10,12 +10,14 @@ None of them decides anything: decisions are made by the table, with the functio
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Protocol, TypeVar
 
-from millstream.protocol import lifecycle, parts, retention, streams
+from millstream.protocol import configuration, lifecycle, parts, retention, streams
+from millstream.protocol.configuration import Configuration
 from millstream.protocol.streams import Stream, Unstored
 from millstream.store.base import (
     Appended,
     Backlog,
     Committed,
+    Configured,
     Created,
     Deleted,
     Dropped,
@@ -113,6 +115,12 @@ class Journal(Backlog, Protocol):
 
     def renew(self, entry: StreamEntry) -> None:
         """Record that a TTL was renewed, where that is worth a record."""
+        ...
+
+    def configure(
+        self, entry: StreamEntry, plan: configuration.Configured, change: Configuration
+    ) -> Eventually[Configured]:
+        """Record another configuration; then readers see it (`StreamEntry.show_change`)."""
         ...
 
     def trim(self, entry: StreamEntry, change: retention.Trim) -> Eventually[retention.Trim | Unstored]:

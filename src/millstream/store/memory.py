@@ -5,7 +5,8 @@ import secrets
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
-from millstream.protocol import lifecycle, parts, retention, streams
+from millstream.protocol import configuration, lifecycle, parts, retention, streams
+from millstream.protocol.configuration import Configuration
 from millstream.protocol.streams import Stream
 from millstream.store.base import Listener, ignore
 from millstream.store.entries import Ending, StreamEntry
@@ -120,6 +121,14 @@ class MemoryJournal:
 
     def renew(self, entry: StreamEntry) -> None:
         """A renewal is in the entry; there is nothing to record."""
+
+    def configure(
+        self, entry: StreamEntry, plan: configuration.Configured, change: Configuration
+    ) -> configuration.Configured:
+        """Show another configuration."""
+        entry.show_change(change)
+        self.listener(entry.stream.name)
+        return plan
 
     def trim(self, entry: StreamEntry, change: retention.Trim) -> retention.Trim:
         """Publish a later start, and free the bytes before it."""

@@ -19,21 +19,24 @@ store in memory and one on a disk.
 import copy
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from itertools import islice
 from typing import Any, Final, TypeVar
 
-from millstream.protocol import forks, lifecycle, parts, reads, retention, streams, trims
+from millstream.protocol import configuration, forks, lifecycle, parts, reads, retention, streams, trims
 from millstream.protocol.boundaries import ScanUnfinishedError
+from millstream.protocol.configuration import ConfigureRequest
 from millstream.protocol.parts import CommitRequest, StageRequest
 from millstream.protocol.requests import AppendRequest, CreateRequest, DeletionRequest, ReadRequest
 from millstream.protocol.streams import NotFound, SoftDeleted, Unstored
 from millstream.protocol.trims import TrimRequest
 from millstream.store.base import (
+    NO_ATTRIBUTES,
     Appended,
     Backlog,
     Committed,
+    Configured,
     Created,
     Deleted,
     Dropped,
@@ -225,6 +228,20 @@ class Table(Store):
             return self._journal.confirm(parts.Drop([]))
         return self._drop_parts(entry, [id])
 
+    def configure(self, name: str, request: ConfigureRequest, now_ms: int) -> Eventually[Configured]:
+        """Change a stream's configuration."""
+        entry = self._find_for_change(name, now_ms)
+        if not isinstance(entry, StreamEntry):
+            return entry
+        plan = configuration.plan_configure(entry.stream, request, now_ms)
+        if plan.change is None:
+            return self._journal.confirm(plan)
+        self._streams.before_change(entry)
+        entry.hide_change()
+        configuration.apply_configuration(entry.stream, plan.change)
+        self._schedule.watch(entry)
+        return self._journal.configure(entry, plan, plan.change)
+
     def trim(self, name: str, request: TrimRequest, now_ms: int) -> Eventually[Trimmed]:
         """Drop the beginning of a stream."""
         entry = self._find_for_removal(name, now_ms)
@@ -309,9 +326,17 @@ class Table(Store):
             return self._journal.confirm_missing(name, entry)
         return entry.as_visible()
 
-    def listing(self, prefix: str, glob: str | None, after: str, limit: int, now_ms: int) -> Page:
+    def listing(
+        self,
+        prefix: str,
+        glob: str | None,
+        after: str,
+        limit: int,
+        now_ms: int,
+        attributes: Mapping[str, str] = NO_ATTRIBUTES,
+    ) -> Page:
         """List streams in the order of their names, beginning after a name."""
-        return list_page(self._streams, prefix, glob, after, limit, now_ms)
+        return list_page(self._streams, prefix, glob, after, limit, now_ms, attributes)
 
     def count_streams(self) -> int:
         """Count all streams, also those that are deleted and kept for their forks."""

@@ -8,7 +8,7 @@ from typing import Final
 from millstream.protocol import headers, replies
 from millstream.protocol.http import Header, Reply
 
-METHODS: Final = b"GET, HEAD, POST, PUT, DELETE, OPTIONS"
+METHODS: Final = b"GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS"
 
 _REQUEST_HEADERS: Final = b", ".join(
     [
@@ -23,6 +23,7 @@ _REQUEST_HEADERS: Final = b", ".join(
         headers.STREAM_EXPIRES_AT,
         headers.STREAM_RETAIN_BYTES,
         headers.STREAM_RETAIN_SECONDS,
+        headers.STREAM_ATTRIBUTES,
         headers.STREAM_CLOSED,
         headers.STREAM_FORKED_FROM,
         headers.STREAM_FORK_OFFSET,
@@ -43,6 +44,7 @@ _RESPONSE_HEADERS: Final = b", ".join(
         headers.STREAM_RETAIN_BYTES,
         headers.STREAM_RETAIN_SECONDS,
         headers.STREAM_EARLIEST_OFFSET,
+        headers.STREAM_ATTRIBUTES,
         headers.STREAM_INCARNATION,
         headers.STREAM_SSE_DATA_ENCODING,
         headers.PRODUCER_EPOCH,

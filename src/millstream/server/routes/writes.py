@@ -1,4 +1,4 @@
-"""Writes: POST, PUT and DELETE of a stream, from the request to its answer.
+"""Writes: POST, PUT, PATCH and DELETE of a stream, from the request to its answer.
 
 Each one is parsed (`protocol.requests`), decided and stored by the store, and the decision becomes a reply.
 A body that takes long to decode or to check is parsed by a worker first; the decision is made afterwards.
@@ -89,7 +89,7 @@ class WriteRoutes:
             else:
                 posted = parse_append(fields, body)
         except RequestError as error:
-            return self._refuse_append(name, error)
+            return self._refuse_missing(name, error)
         decision = self.store.append(name, posted, self._clock_ms())
         if isinstance(decision, streams.Append):  # the common case, without a detour
             return self._appended(decision)
@@ -115,7 +115,7 @@ class WriteRoutes:
     def _post_later(self, name: str, posted: Posted | RequestError) -> Answer:
         """Go on with a POST whose body a worker has parsed."""
         if isinstance(posted, RequestError):
-            return self._refuse_append(name, posted)
+            return self._refuse_missing(name, posted)
         overload = self.admission.refusal()  # again: more may have come meanwhile
         if overload is not None:
             return overload
@@ -134,8 +134,8 @@ class WriteRoutes:
         except Exception as error:
             return failed(error)
 
-    def _refuse_append(self, name: str, error: RequestError) -> Answer:
-        """Refuse a malformed append; a stream that does not exist is reported first (rule A2)."""
+    def _refuse_missing(self, name: str, error: RequestError) -> Answer:
+        """Refuse a malformed request; a stream that does not exist is reported first (rule A2)."""
         found = self.store.head(name, self._clock_ms())
         return when(found, partial(problems.missing_or_malformed, error=error))
 
@@ -183,6 +183,16 @@ class WriteRoutes:
             return reply_to(decision)
 
         return when(self.store.create(name, create, self._clock_ms()), reply)
+
+    def configure(self, name: str, request: Request) -> Answer:
+        """Answer a PATCH."""
+        refusal = self.admission.refusal() or self._origins.refuse_write(request)
+        if refusal is not None:
+            return refusal
+        try:
+            return self._changes.configure(name, request)
+        except RequestError as error:
+            return self._refuse_missing(name, error)
 
     def delete(self, name: str, request: Request) -> Answer:
         """Answer a DELETE."""

@@ -32,6 +32,7 @@ from millstream.client.core.models import (
     JsonBatch,
     ProducerStamp,
     TextChunk,
+    TrimResult,
 )
 from millstream.client.core.retry import Retry
 from millstream.client.http.sync_sockets import HttpClient
@@ -76,6 +77,7 @@ __all__ = [
     "Subscription",
     "TextChunk",
     "TransportError",
+    "TrimResult",
     "UnauthorizedError",
     "UnexpectedStatusError",
     "delete_all",

@@ -1,5 +1,7 @@
 """The engine's state beside the model's, after a crash or a full disk."""
 
+import json
+
 from millstream.protocol.content import Kind
 from millstream.store.entries import StreamEntry
 
@@ -43,10 +45,11 @@ def compare(world: World, names: list[str], state: plain.Model, accepted: plain.
 def _compare_deadlines(world: World, entry: plain.Entry, found: plain.Entry, accepted: plain.Model) -> None:
     """Not before what the log says; later only by renewals that were too small to be logged."""
     if entry.deadline_ms is not None and found.deadline_ms is not None:
-        ended_since = entry.id not in accepted.streams
-        latest_ms = 0 if ended_since else accepted.streams[entry.id].deadline_ms or 0
+        last = accepted.streams.get(entry.id)
+        is_changed = last is None or last.ttl_ms != entry.ttl_ms  # a crash has undone its end, or a PATCH
+        latest_ms = max(entry.deadline_ms, (last.deadline_ms or 0) if last is not None else 0)
         world.check(
-            entry.deadline_ms <= found.deadline_ms and (ended_since or found.deadline_ms <= latest_ms),
+            entry.deadline_ms <= found.deadline_ms and (is_changed or found.deadline_ms <= latest_ms),
             f"{entry.name}: its deadline is {found.deadline_ms}, not {entry.deadline_ms}",
         )
         entry.deadline_ms = found.deadline_ms
@@ -73,6 +76,8 @@ def _entry_of(entry: StreamEntry) -> plain.Entry:
         stream.soft_deleted,
         parts=_parts_of(entry),
         start=entry.start,
+        retention=stream.retention,
+        attributes=json.loads(stream.attributes or b"{}"),
     )
 
 

@@ -14,6 +14,7 @@ from millstream.protocol.streams import NoSpace, StoreFailed
 from millstream.store.log.wal.format import (
     AppendMeta,
     CommitMeta,
+    ConfigureMeta,
     CreateMeta,
     DropMeta,
     EndMeta,
@@ -35,6 +36,8 @@ _EXPECTED: dict[type, type] = {
     plain.Stage: StageMeta,
     plain.Commit: CommitMeta,
     plain.Drop: DropMeta,
+    plain.Configure: ConfigureMeta,
+    plain.Trim: TrimMeta,
 }
 
 

@@ -14,7 +14,8 @@ was answered or has read.
     simulated_machine     boots, commits, runs jobs, has faults, crashes; `simulated_disk` is its disk,
                           `simulated_engine` the engine, which can be watched
     simulated_clients     make requests and know the right answers; `simulated_parts` those that stage
-                          parts, `simulated_requests` what is asked for
+                          parts, `simulated_changes` those that change and trim, `simulated_requests` what
+                          is asked for
     expectations          keep the model (`model`) up to date, and how much of it clients have seen
     comparison            the engine beside the model after a crash; `leftovers` the disk after a clean end
 
@@ -33,6 +34,7 @@ from millstream.store.log import eviction
 from millstream.store.log.files import layout, writing
 
 from .expectations import Expectations
+from .simulated_changes import ChangeClients
 from .simulated_clients import Clients
 from .simulated_disk import CrashError
 from .simulated_engine import Variant
@@ -70,6 +72,7 @@ class Simulation:
         requests = Requests(self.world, self.expected)
         self.clients = Clients(self.world, self.expected, requests)
         self.parts = PartClients(self.world, self.expected, requests)
+        self.changes = ChangeClients(self.world, self.expected, requests)
         self.beside_job = False
 
     def run(self, generations: int = GENERATIONS, steps: int = STEPS) -> None:
@@ -117,6 +120,8 @@ class Simulation:
             (8, self.parts.commit),
             (2, self.parts.retry),
             (3, self.parts.drop),
+            (5, self.changes.configure),
+            (3, self.changes.trim),
             (8, self.clients.create),
             (7, self.clients.fork),
             (4, self.clients.delete),

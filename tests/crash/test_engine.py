@@ -22,7 +22,7 @@ from millstream.protocol.streams import NoSpace, NotFound
 from millstream.store.log.catalog import Catalog
 from millstream.store.log.disk import RealDisk
 from millstream.store.log.engine import LogEngine
-from millstream.store.log.files.layout import content_name, index_name
+from millstream.store.log.files.layout import ONE_FILE, Layout
 from millstream.store.log.files.open_files import StreamFiles
 from millstream.store.log.files.places import Filed
 from millstream.store.log.files.sums import ContentSums, index_entries, index_pages
@@ -34,6 +34,8 @@ from millstream.store.log.wal.commit import Outcome
 from millstream.store.log.wal.segments import Log
 from millstream.store.pending import Pending
 from millstream.store.table import Table
+
+LAYOUT = Layout(ONE_FILE)
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -79,7 +81,7 @@ def test_a_stream_beyond_four_gibibytes_keeps_its_tail(tmp_path: Path) -> None:
         stream = copy.copy(data.engine.streams.find("/big").stream)  # type: ignore[union-attr]
         data.abandon()
     stream.tail = tail
-    content = tmp_path / content_name(stream.id)
+    content = tmp_path / LAYOUT.content_name(stream.id)
     content.parent.mkdir(parents=True)
     with content.open("wb") as file:
         file.seek(tail - len(last))  # sparse
@@ -87,9 +89,9 @@ def test_a_stream_beyond_four_gibibytes_keeps_its_tail(tmp_path: Path) -> None:
     sums = ContentSums(stream.id, tail - len(last), None)
     sums.add(last)
     ((_, page, index_sum),) = index_pages(stream.id, 0, 0, index_entries(array("Q", [tail]), array("Q", [0])))
-    (tmp_path / index_name(stream.id)).write_bytes(page)
+    (tmp_path / LAYOUT.index_name(stream.id)).write_bytes(page)
     catalog = Catalog(tmp_path / "catalog.db")
-    catalog.checkpoint(Changes([Row.of(stream, tail, 1, Filed(sums.partial, index_sum))], [], [], {}))
+    catalog.checkpoint(Changes([Row.of(stream, tail, 1, Filed(LAYOUT, sums.partial, index_sum))], [], [], {}))
     catalog.close()
     with opened(tmp_path) as data:
         assert data.append("/big", b"and more").tail == tail + 8

@@ -227,7 +227,8 @@ def over_http(folder: Path, command: tuple[str, ...] = ("-m", "millstream")) -> 
 def _answer(question: Question, status: int, headers: Mapping[str, str], body: bytes) -> Answer:
     seen = {name: value for name, value in sorted(headers.items()) if _SEEN.match(name)}
     if question.target.startswith(NEW_FORK):
-        seen.pop("etag", None)  # it has the stream's id, which depends on how many were created before
+        for name in ("etag", "stream-incarnation"):
+            seen.pop(name, None)  # made of the stream's id, which depends on how many were created before
     if status >= 400:
         return Answer(status, seen, 0, _code(body))
     if "live=sse" in question.target:
@@ -250,9 +251,11 @@ def _code(body: bytes) -> str:
 
 
 def _listed(body: bytes) -> bytes:
-    """Remove what each read renews."""
+    """Remove what each read renews, and what earlier versions did not say."""
     page = json.loads(body)
     for stream in page["streams"]:
+        for name in ("attributes", "incarnation"):
+            stream.pop(name, None)
         if stream["ttlSeconds"] is not None:
             del stream["expiresMs"]
     return json.dumps(page).encode()

@@ -248,11 +248,13 @@ class Table(Store):
         if not isinstance(entry, StreamEntry):
             return entry
         plan = trims.plan_trim(entry.stream, request, entry)
-        if isinstance(plan, trims.Trimmed):
+        if not isinstance(plan, trims.Trimmed):
+            return self._journal.confirm(plan)
+        if plan.change is None:
             self._renew(entry, now_ms)
-        if not isinstance(plan, trims.Trimmed) or plan.change is None:
             return self._journal.confirm(plan)
         done: Eventually[retention.Trim | Unstored] = self._apply_trim(entry, plan.change)
+        self._renew(entry, now_ms)
         return when(done, lambda done: plan if isinstance(done, retention.Trim) else done)
 
     # -- Reads -----------------------------------------------------------------------------------

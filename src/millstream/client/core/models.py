@@ -22,6 +22,9 @@ Changes = Mapping[Literal["headers", "params"], Mapping[str, Any]]
 OnError = Callable[[Exception], Changes | Awaitable[Changes | None] | None]
 """Called with an error that would end a read: return changes to retry with, or None to give up."""
 
+Attributes = Mapping[str, str | int | float | bool | None]
+"""What is noted about a stream, by name. In a change, None removes a name."""
+
 T = TypeVar("T")
 
 
@@ -58,7 +61,8 @@ class HeadResult(msgspec.Struct, frozen=True):
     True
 
     `retain_bytes` and `retain_seconds` are its retention limits, `earliest_offset` is the oldest offset
-    that can be read; all are None for a stream that keeps everything.
+    that can be read; all are None for a stream that keeps everything. `incarnation` differs once a stream
+    was deleted and created again; `attributes` are what was noted about it.
     """
 
     content_type: str | None = None
@@ -73,6 +77,21 @@ class HeadResult(msgspec.Struct, frozen=True):
     retain_bytes: int | None = None
     retain_seconds: int | None = None
     earliest_offset: str | None = None
+    incarnation: str | None = None
+    attributes: dict[str, Any] = {}
+
+
+class TrimResult(msgspec.Struct, frozen=True):
+    """A stream was trimmed: it begins at `earliest_offset` now, and ends where it did.
+
+    >>> log.append_all(["old", "new"]).next_offset[-2:]
+    '12'
+    >>> log.trim(before="now").earliest_offset[-2:]
+    '12'
+    """
+
+    earliest_offset: str
+    next_offset: str
 
 
 class JsonBatch(msgspec.Struct, Generic[T], frozen=True):

@@ -83,6 +83,7 @@ class Reader:
         offset: str = "-1",
         live: LiveMode = True,
         cursor: str | None = None,
+        poll_timeout_s: float | None = None,
         content_type: str | None = None,
         on_error: OnError | None = None,
         memory: Memory | None = None,
@@ -103,6 +104,7 @@ class Reader:
         self._terms = terms
         self._on_error = on_error
         self._memory = memory
+        self._poll_timeout_s = poll_timeout_s
         self._by_sse = live == "sse"
         self._young_deaths = 0
         self._reported: tuple[bool, bool] | None = None
@@ -162,6 +164,8 @@ class Reader:
             params.append(("live", live))
         if self.cursor is not None:
             params.append(("cursor", self.cursor))
+        if live == "long-poll" and self._poll_timeout_s is not None:
+            params.append(("timeout", str(round(1000 * self._poll_timeout_s))))
         fields = {b"if-none-match": known.headers[b"etag"]} if known is not None else {}
         timeout_s = self._terms.timeout_s if live is None else max(LIVE_TIMEOUT_S, self._terms.timeout_s)
         return Ask(b"GET", fields, tuple(params), timeout_s=timeout_s)

@@ -9,6 +9,8 @@ from typing import TypeAlias
 
 import msgspec
 
+from millstream.store.log.files.layout import Layout
+
 
 class Slot(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """A range of a pack file."""
@@ -16,6 +18,23 @@ class Slot(msgspec.Struct, frozen=True, array_like=True, gc=False):
     pack: int
     position: int
     size: int
+
+
+class Released(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """Files that are not needed any more: which chunks of content, and which of the index."""
+
+    layout: Layout
+    chunks: tuple[int, int]
+    index_chunks: tuple[int, int]
+
+    def names(self, stream_id: int) -> list[str]:
+        """Name the files."""
+        content = [
+            name(stream_id, chunk)
+            for chunk in range(*self.chunks)
+            for name in (self.layout.content_name, self.layout.sum_name)
+        ]
+        return content + [self.layout.index_name(stream_id, chunk) for chunk in range(*self.index_chunks)]
 
 
 class Packed(msgspec.Struct, frozen=True, array_like=True, tag=1, gc=False):
@@ -27,6 +46,7 @@ class Packed(msgspec.Struct, frozen=True, array_like=True, tag=1, gc=False):
 class Filed(msgspec.Struct, frozen=True, array_like=True, tag=2, gc=False):
     """In files of its own. Full blocks have their checksums in files; these are the last, partial ones."""
 
+    layout: Layout
     content_sum: int = 0
     index_sum: int = 0
     begin: int = 0
@@ -34,10 +54,16 @@ class Filed(msgspec.Struct, frozen=True, array_like=True, tag=2, gc=False):
 
     It counts from the stream's base. The block that holds it has no bytes before it.
     """
+    first_entry: int = 0
+    """The first append that the index has, since the stream was last written to files of another edition."""
+    released: Released | None = None
+    """Files of the former edition, which may still be there."""
 
 
 class Former(msgspec.Struct, frozen=True, array_like=True, tag=3, gc=False):
     """In files of its own, of format 3."""
+
+    layout: Layout
 
 
 Place: TypeAlias = Packed | Filed | Former

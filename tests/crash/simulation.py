@@ -150,7 +150,9 @@ class Simulation:
     def _tick(self) -> None:
         self.world.now_ms += self.random.choice((0, 200, 700, 1500, 6000))
         self.expected.changes.clear()
-        self.world.store.expire(self.world.now_ms)
+        has_more = self.world.store.expire(self.world.now_ms)
+        while has_more:  # a turn has a limit of time
+            has_more = self.world.store.expire_more(self.world.now_ms)
         self.expected.take_due()
 
     def _hang_up(self) -> None:

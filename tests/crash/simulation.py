@@ -48,8 +48,8 @@ STEPS = 150
 
 _SIZES = {
     "LEAST_BYTES": (128,),
-    "MOST_BYTES": (512,),
-    "TIMED_BYTES": (256,),
+    "MOST_BYTES": (512, 4_096),
+    "TIMED_BYTES": (128, 256),
     "BLOCK_BYTES": (32, 64),
     "PAGE_ENTRIES": (2,),
     "PACK_BYTES": (300, 1_000, 4_000),

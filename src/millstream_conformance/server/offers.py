@@ -26,6 +26,7 @@ DESCRIPTIONS = {
     "delete": "deletions by prefix (Millstream-Extensions does not name `delete`)",
     "parts": "multipart appends (Millstream-Extensions does not name `parts`)",
     "retain": "retention (Millstream-Extensions does not name `retain`)",
+    "patch": "changes of what lives (Millstream-Extensions does not name `patch`)",
     "numbered-offsets": "numbered offsets (offsets have another form, which the protocol allows)",
     "default-port": "default port and interface (the URL is not http://127.0.0.1:4437)",
     "restart": "restarts (no restart command was given)",
@@ -75,7 +76,7 @@ def _announced(server: Server, path: str) -> set[str]:
     found: set[str] = set()
     for method in ("OPTIONS", "HEAD"):
         found |= server.request(method, path).headers.tokens("Millstream-Extensions")
-    return found & {"until", "list", "delete", "parts", "retain"}
+    return found & {"until", "list", "delete", "parts", "retain", "patch"}
 
 
 def _has_forks(server: Server) -> bool:

@@ -79,6 +79,7 @@ X2 | 11.1 | Streams can be listed by prefix and glob, in pages.
 X3 | 11.1 | Parts are staged invisibly and committed together, in order, exactly once.
 X4 | 4 | A stream can be limited to its newest bytes or its last seconds.
 X5 | 11.1 | Streams can be deleted by prefix and glob, in pages; what to delete must be said.
+X10 | 11.1 | What lives can be changed and trimmed; a stream made anew says so; `+json` types are JSON.
 """
 
 

@@ -134,6 +134,13 @@ class Expectations:
             self._note(lsn, plain.Renew(id, meta.deadline_ms))
         self.changes.clear()
 
+    def take_trims(self) -> None:
+        """Take in that streams begin later, because limits were set."""
+        for lsn, id, meta, _ in list(self.changes):
+            if isinstance(meta, TrimMeta):
+                self._take_trim(lsn, id, meta)
+                self.changes = [change for change in self.changes if change[0] != lsn]
+
     def take_due(self) -> None:
         """Take in what a tick did: what ended, went or was renewed of itself, and nothing too late."""
         for lsn, id, meta, _ in list(self.changes):

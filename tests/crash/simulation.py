@@ -48,7 +48,7 @@ STEPS = 150
 
 _SIZES = {
     "LEAST_BYTES": (128,),
-    "MOST_BYTES": (512, 4_096),
+    "MOST_BYTES": (512, 4_096, 16_384),
     "TIMED_BYTES": (128, 256),
     "BLOCK_BYTES": (32, 64),
     "PAGE_ENTRIES": (2,),
@@ -121,7 +121,7 @@ class Simulation:
             (2, self.parts.retry),
             (3, self.parts.drop),
             (5, self.changes.configure),
-            (3, self.changes.trim),
+            (6, self.changes.trim),
             (8, self.clients.create),
             (7, self.clients.fork),
             (4, self.clients.delete),

@@ -239,8 +239,10 @@ class Table(Store):
         self._streams.before_change(entry)
         entry.hide_change()
         configuration.apply_configuration(entry.stream, plan.change)
+        done = self._journal.configure(entry, plan, plan.change)
+        self._trim(entry, now_ms)  # at once: the stream may leave memory before the schedule's next turn
         self._schedule.watch(entry)
-        return self._journal.configure(entry, plan, plan.change)
+        return done
 
     def trim(self, name: str, request: TrimRequest, now_ms: int) -> Eventually[Trimmed]:
         """Drop the beginning of a stream."""

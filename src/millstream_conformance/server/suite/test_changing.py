@@ -199,7 +199,7 @@ def test_a_trim_drops_what_is_before(server: Server) -> None:
 
 
 @rule("X10")
-@needs("patch")
+@needs("patch", "restart")
 @across_restart
 def test_changes_survive_a_restart(server: Server) -> Iterator[None]:
     """Configuration, attributes, start and incarnation are what they were."""

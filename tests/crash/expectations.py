@@ -80,10 +80,15 @@ class Expectations:
         )
         return True
 
-    def expect(self, found: Any, wanted: str, what: str, tail: int | None = None) -> None:
-        """The answer must be what is wanted, now or later; its client has then seen everything until now."""
+    def expect(
+        self, found: Any, wanted: str, what: str, tail: int | None = None, lsn: int | None = None
+    ) -> None:
+        """The answer must be what is wanted, now or later.
+
+        Its client has then seen everything until now, or up to a change.
+        """
         self.world.check(not self.changes, f"{what}: {self.changes} was not expected")
-        lsn = self._last_lsn()
+        lsn = self.last_lsn() if lsn is None else lsn
         self.world.say(f"{what}: {wanted} {lsn} {'...' if isinstance(found, Pending) else ''}")
 
         def settled(decision: Any) -> None:
@@ -205,7 +210,8 @@ class Expectations:
         self.log_of_changes.append((lsn, change))
         return self.accepted.apply(change, lsn)
 
-    def _last_lsn(self) -> int:
+    def last_lsn(self) -> int:
+        """Give the number of the last change."""
         return self.log_of_changes[-1][0] if self.log_of_changes else self.base_lsn
 
     # -- After a crash, or a full disk -------------------------------------------------------------
@@ -220,7 +226,7 @@ class Expectations:
         lsn = self.world.engine.journal.lsn
         self.world.check(lsn >= self.seen_lsn, f"recovered up to {lsn}, but {self.seen_lsn} was seen")
         self.world.check(
-            lsn <= self._last_lsn(), f"recovered up to {lsn}, but only {self._last_lsn()} was made"
+            lsn <= self.last_lsn(), f"recovered up to {lsn}, but only {self.last_lsn()} was made"
         )
         state = copy.deepcopy(self.base)
         for number, change in self.log_of_changes:

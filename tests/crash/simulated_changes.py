@@ -33,12 +33,14 @@ class ChangeClients:
             return
         self.expected.take_expiries()
         entry = self.expected.accepted.get(name)
+        lsn: int | None = None
         if entry is None or entry.soft_deleted:
             wanted = "NotFound" if entry is None else "SoftDeleted"
         else:
             wanted, change = "Configured", self._changed(entry, fields)
             if any(isinstance(meta, ConfigureMeta) for _, _, meta, _ in self.expected.changes):
                 self.expected.take_change(change)
+                lsn = self.expected.last_lsn()  # its answer does not wait for what is trimmed by it
                 self.expected.take_trims()
             else:
                 same = (entry.ttl_ms, entry.retention, entry.attributes)
@@ -47,7 +49,7 @@ class ChangeClients:
                     and entry.deadline_ms == change.deadline_ms,
                     f"{name}: {fields} changed nothing",
                 )
-        self.expected.expect(found, wanted, f"configure {name} {fields}")
+        self.expected.expect(found, wanted, f"configure {name} {fields}", lsn=lsn)
 
     def _fields(self) -> dict[str, bytes]:
         """What a PATCH says, without `Stream-`."""
@@ -93,7 +95,7 @@ class ChangeClients:
             return
         self.expected.take_expiries()
         entry = self.expected.accepted.get(name)
-        wanted, start = "Trimmed", 0
+        wanted, start, lsn = "Trimmed", 0, None
         if entry is None or entry.soft_deleted:
             wanted = "NotFound" if entry is None else "SoftDeleted"
         elif before > entry.tail:
@@ -102,12 +104,13 @@ class ChangeClients:
             start = max(entry.start, _begin_of(entry, entry.tail if before == NOW else before))
             if start > entry.start:
                 self.expected.take_change(plain.Trim(entry.id, start))
+                lsn = self.expected.last_lsn()  # nor for the record of a renewed TTL
             if entry.ttl_ms is not None:
                 entry.deadline_ms = self.world.now_ms + entry.ttl_ms
         self.expected.take_renewals()
         if isinstance(found, Trimmed):
             self.world.check(found.start == start, f"{name}: begins at {found.start}, not {start}")
-        self.expected.expect(found, wanted, f"trim {name} before {before}")
+        self.expected.expect(found, wanted, f"trim {name} before {before}", lsn=lsn)
 
 
 def _limit(text: bytes | None, before: int | None) -> int | None:

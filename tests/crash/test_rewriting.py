@@ -167,3 +167,23 @@ def test_released_files_go_after_a_crash(engine: Engine, tmp_path: Path) -> None
     assert any("-" not in name for name in before)
     assert all("-1" in name for name in after)
     assert isinstance(engine.store.engine.catalog.by_name("/s"), Row)  # type: ignore[attr-defined]
+
+
+def test_a_fork_reads_where_its_source_began_in_the_middle_of_a_block(engine: Engine) -> None:
+    """However often the source begins anew in a later file while the fork keeps the former one."""
+    engine.append("/s", b"x" * 1000)  # so that nothing begins with a block
+    fill(engine, 100)
+    settle(engine)
+    engine.trim("/s", 1000 + 95 * PIECE)
+    settle(engine)
+    assert editions(engine) == 1
+    engine.fork("/f", "/s")
+    content = engine.content("/f")
+    for first in (100, 300, 500):
+        fill(engine, 200, first)
+        settle(engine)
+        engine.trim("/s", NOW)
+        settle(engine)
+        engine.restart()
+        assert engine.content("/f") == content
+        assert engine.content("/s") == b""

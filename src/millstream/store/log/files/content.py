@@ -80,7 +80,7 @@ class StreamContent(msgspec.Struct, eq=False, gc=False):
     _place: Place
     _saved: SavedBytes
     _next_layout: Layout | None = None
-    """That of the files to which a checkpoint writes it once more, or has begun to."""
+    """That of files which may exist: a checkpoint was to write it to them, and did not finish."""
 
     @classmethod
     def of(
@@ -148,18 +148,19 @@ class StreamContent(msgspec.Struct, eq=False, gc=False):
 
     # -- Saving ----------------------------------------------------------------------------------
 
-    def plan_layout(self, extent: Extent, retention: Retention) -> None:
-        """Choose where the next checkpoint writes: files suit what a stream keeps (`layout`)."""
+    def plan_layout(self, extent: Extent, retention: Retention) -> Layout | None:
+        """Choose the layout of files that a stream may get; gives that of the next edition, if one is due."""
         if isinstance(self._place, Packed):
             self._layout = first_layout(retention)
-        else:
-            self.plan_rewriting(extent, retention)
+            return None
+        return self.plan_rewriting(extent, retention)
 
-    def plan_rewriting(self, extent: Extent, retention: Retention) -> None:
-        """Find out whether files no longer suit what the stream keeps."""
+    def plan_rewriting(self, extent: Extent, retention: Retention) -> Layout | None:
+        """Give the layout that suits what the stream keeps, if its own no longer does."""
         place = self._place
-        if isinstance(place, Filed) and (layout := self._better_layout(place, extent, retention)):
-            self._next_layout = layout
+        layout = self._better_layout(place, extent, retention) if isinstance(place, Filed) else None
+        self._next_layout = layout or self._next_layout
+        return layout
 
     def _better_layout(self, place: Filed, extent: Extent, retention: Retention) -> Layout | None:
         saved, base, current = self._saved, self._base, place.layout
@@ -167,7 +168,8 @@ class StreamContent(msgspec.Struct, eq=False, gc=False):
         if extent.shared is not None or extent.start > saved.end:
             return None  # forks read what is before, or nothing of the files is needed
         entries = current.chunk_entries
-        trimmed = start - max(place.begin, start // current.chunk_bytes * current.chunk_bytes)
+        begin = max((begin for begin in place.begins if begin <= start), default=0)
+        trimmed = start - max(begin, start // current.chunk_bytes * current.chunk_bytes)
         trimmed += ENTRY_BYTES * max(0, first - max(place.first_entry, first // entries * entries))
         copied = saved.end - base - start + ENTRY_BYTES * (saved.appends - first)
         kept, suited = copied + self.end - saved.end, suited_bytes(retention)
@@ -175,12 +177,14 @@ class StreamContent(msgspec.Struct, eq=False, gc=False):
             return None
         return current.following(suited)
 
-    def unflushed(self, extent: Extent, trimmed: list[str]) -> Unflushed | None:
+    def unflushed(
+        self, extent: Extent, trimmed: list[str], next_layout: Layout | None = None
+    ) -> Unflushed | None:
         """Give what a checkpoint has to write, if anything."""
         saved, place = self._saved, self._place
         is_same = not isinstance(place, Former) and (not trimmed or isinstance(place, Packed))
         if isinstance(place, Filed):
-            is_same &= self._next_layout is None and place.released is None
+            is_same &= next_layout is None and place.released is None
             if place.released is not None:
                 place = msgspec.structs.replace(place, released=None)  # this checkpoint has removed them
         if self._pieces.end == saved.end and is_same:
@@ -198,7 +202,7 @@ class StreamContent(msgspec.Struct, eq=False, gc=False):
             data,
             ends,
             times,
-            self._next_layout,
+            next_layout,
         )
 
     def drop_flushed(self, until: int, appends: int, place: Place) -> list[str]:

@@ -101,8 +101,10 @@ class OwnFiles(msgspec.Struct, eq=False, gc=False):
             return self._files.read_file(name, inside_end - inside, inside)
         blocks = self._blocks(chunk, inside, inside_end)
         begin = blocks.start * layout.BLOCK_BYTES
-        if begin < self._place.begin < begin + layout.BLOCK_BYTES:
-            begin = self._place.begin
+        for inner in self._place.begins:
+            if begin < inner < (blocks.start + 1) * layout.BLOCK_BYTES:
+                begin = inner
+                break
         limit = min(blocks.stop * layout.BLOCK_BYTES, self.end - self._base)
         data = self._files.read_file(name, limit - begin, begin - chunk * self._layout.chunk_bytes)
         self._verify(chunk, blocks, data, blocks.start * layout.BLOCK_BYTES - begin)

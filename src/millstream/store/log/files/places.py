@@ -49,10 +49,11 @@ class Filed(msgspec.Struct, frozen=True, array_like=True, tag=2, gc=False):
     layout: Layout
     content_sum: int = 0
     index_sum: int = 0
-    begin: int = 0
-    """Where the last file that was begun anew begins, after all of the one before was trimmed.
+    begins: tuple[int, ...] = ()
+    """Where files begin inside a block, of which they have no bytes before that; counted from the base.
 
-    It counts from the stream's base. The block that holds it has no bytes before it.
+    A file that was begun after all of the one before was trimmed, or by another edition, does. Forks may
+    still read an older one.
     """
     first_entry: int = 0
     """The first append that the index has, since the stream was last written to files of another edition."""

@@ -273,7 +273,7 @@ class Writing:
         if layout.content_name(one.stream_id, position // layout.chunk_bytes) not in one.trimmed:
             return place
         sum = ContentSums(one.stream_id, position, None).partial
-        return replace(place, content_sum=sum, begin=position)
+        return replace(place, content_sum=sum, begins=(*_needed(one, place.begins), position))
 
     def _write_content(
         self, stream_id: int, layout: Layout, data: list[Piece], position: int, sums: ContentSums
@@ -331,7 +331,7 @@ class Writing:
         chunks = (begin - one.base) // former.chunk_bytes, one.position // former.chunk_bytes + 1
         index_chunks = first // former.chunk_entries, one.appends // former.chunk_entries + 1
         released = Released(former, chunks, index_chunks)
-        return Filed(layout, sums.partial, index_sum, begin - one.base, first, released)
+        return Filed(layout, sums.partial, index_sum, (begin - one.base,), first, released)
 
     # -- Files of format 3 -----------------------------------------------------------------------
 
@@ -371,7 +371,7 @@ class Writing:
             if full:
                 self._write(layout.sum_name(one.stream_id, chunk), pack_sums(full), 0)
         is_there = last_chunk in chunks or one.position % size == 0
-        return Filed(layout, sums.partial, 0, 0 if is_there else one.position)
+        return Filed(layout, sums.partial, 0, () if is_there else (one.position,))
 
     # -- Files -----------------------------------------------------------------------------------
 
@@ -406,6 +406,16 @@ def _opened(disk: Disk, name: str) -> Iterator[File]:
         yield file
     finally:
         file.close()
+
+
+def _needed(one: Unflushed, begins: tuple[int, ...]) -> tuple[int, ...]:
+    """Give those of the places where files begin from which something may still be read."""
+    kept = [(start - one.base, end - one.base) for start, end in one.extent.kept(one.flushed)]
+    return tuple(
+        begin
+        for begin in begins
+        if any(start < begin + layouts.BLOCK_BYTES and begin < end for start, end in kept)
+    )
 
 
 def _former_appends(one: Unflushed, former: FormerFiles) -> Appends | None:

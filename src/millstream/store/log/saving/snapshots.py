@@ -59,9 +59,9 @@ class Snapshot(msgspec.Struct, frozen=True, gc=False):
             stream.staged = stream.staged.copy()
             parts = [((stream.id, n), data) for n, data in entry.staged.items() if isinstance(data, bytes)]
         end, appends, extent = content.end, content.appends, Extent.of(stream)
-        content.plan_layout(extent, stream.retention)
+        next_layout = content.plan_layout(extent, stream.retention)
         trimmed = content.removable(extent, end)
-        unflushed = content.unflushed(extent, trimmed)
+        unflushed = content.unflushed(extent, trimmed, next_layout)
         return cls(entry, stream, end, appends, content.place, unflushed, extent, trimmed, parts, producers)
 
     def row(self, place: Place) -> Row:

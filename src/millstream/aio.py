@@ -40,6 +40,7 @@ from millstream.client.core.models import (
     ProducerStamp,
     StreamBatch,
     TextChunk,
+    TrimResult,
 )
 from millstream.client.core.origins import last, since
 from millstream.client.core.retry import Retry
@@ -83,6 +84,7 @@ __all__ = [
     "Subscription",
     "TextChunk",
     "TransportError",
+    "TrimResult",
     "UnauthorizedError",
     "UnexpectedStatusError",
     "delete_all",

@@ -42,6 +42,8 @@ def test_head_tells_what_is_known(cli: Cli, name: str) -> None:
         "earliestOffset": None,
         "firstTime": None,
         "lastTime": None,
+        "attributes": {},
+        "incarnation": found["incarnation"],
     }
     shown = cli.terminal("head", name, NO_COLOR="1").text
     assert "text/plain" in shown
@@ -193,3 +195,42 @@ def test_a_wrong_time_is_refused_by_the_server_in_one_line(cli: Cli, name: str) 
     ended = cli("create", name, "--expires-at", "tomorrow")
     assert ended.code == 7
     assert len(ended.err.splitlines()) == 1
+
+
+def test_a_stream_is_changed(cli: Cli, name: str) -> None:
+    """Rule X10."""
+    cli("create", name, "--json", "--attribute", "team=a", "-a", "tier=1")
+    assert cli("head", name).records[0]["attributes"] == {"team": "a", "tier": "1"}
+    limits = ["--ttl", "300", "--retain-bytes", "1000", "--retain-seconds", "60"]
+    [found] = cli("set", name, *limits, "-a", "owner=x=y", "--remove-attribute", "tier").records
+    assert (found["ttlSeconds"], found["retainBytes"], found["retainSeconds"]) == (300, 1000, 60)
+    assert found["attributes"] == {"team": "a", "owner": "x=y"}
+    [found] = cli("set", name, "--ttl", "none", "--expires-at", "2099-01-01T00:00:00Z").records
+    assert (found["ttlSeconds"], found["expiresAt"]) == (None, "2099-01-01T00:00:00Z")
+    [found] = cli("set", name, "--expires-at", "none", "--retain-bytes", "none").records
+    assert (found["expiresAt"], found["retainBytes"], found["retainSeconds"]) == (None, None, 60)
+    shown = cli.terminal("set", name, NO_COLOR="1").text
+    assert "team=a, owner=x=y" in shown
+    listed = cli("list", name, "--attribute", "team=a").records
+    assert [one["path"] for one in listed] == [name]
+    assert cli("list", name, "--attribute", "team=b").records == []
+
+
+def test_a_change_that_makes_no_sense_is_refused_before_it_is_sent(cli: Cli, name: str) -> None:
+    for wrong in (["--ttl", "x"], ["--retain-bytes", "0"], ["-a", "team"], ["-a", "=x"]):
+        assert cli("set", name, *wrong).code == 2, wrong
+    assert cli("set", name, "--ttl", "1", "--expires-at", "2099-01-01T00:00:00Z").code == 2
+    assert cli("set", name, "--ttl", "1").code == 4
+
+
+def test_a_stream_is_trimmed(cli: Cli, name: str) -> None:
+    """Rule X10."""
+    cli("create", name, "--content-type", "text/plain")
+    cli("append", name, stdin=b"one\n")
+    end = cli("head", name).records[0]["offset"]
+    cli("append", name, stdin=b"two\n")
+    [found] = cli("trim", name, "--before", end).records
+    assert (found["stream"], found["earliestOffset"]) == (name, end)
+    assert cli("read", name, "--no-follow").out == b"two\n"
+    assert cli("trim", name, "--before", "now").code == 0
+    assert cli("read", name, "--no-follow").out == b""

@@ -39,6 +39,18 @@ WRONG: dict[str, list[tuple[list[str], int, str]]] = {
         (["--yes", "--prefix", "/x/", "--glob", ""], Exit.USAGE, "--glob is empty"),
         (["--yes", "STREAM", "--prefix", "/x/"], Exit.USAGE, "excludes --prefix"),
     ],
+    "set": [
+        (["NOTHING", "--ttl", "60"], Exit.NOT_FOUND, "There is no such stream"),
+        (["STREAM", "--retain-bytes", "few"], Exit.USAGE, "--retain-bytes is a number from 1 on, or none"),
+        (["STREAM", "--attribute", "team"], Exit.USAGE, "'team' is not an attribute"),
+        (["STREAM", "--ttl", "1", "--expires-at", "x"], Exit.USAGE, "exclude each other"),
+        (["STREAM", "--expires-at", "tomorrow"], Exit.BAD_INPUT, "xpires"),
+    ],
+    "trim": [
+        (["NOTHING", "--before", "now"], Exit.NOT_FOUND, "There is no such stream"),
+        (["STREAM"], Exit.USAGE, "Missing option '--before'"),
+        (["STREAM", "--before", "yesterday"], Exit.BAD_INPUT, "ffset"),
+    ],
     "fork": [
         (["NOTHING", "/new"], Exit.NOT_FOUND, "There is no such stream"),
         (["STREAM", "/new", "--offset", "yesterday"], Exit.BAD_INPUT, "ffset"),

@@ -128,7 +128,7 @@ def errors_echo_the_request(ask: Ask, send: Send) -> Reply:
 
 @mutant("H3")
 def other_methods_are_404(ask: Ask, send: Send) -> Reply:
-    """PATCH is 404."""
+    """COPY is 404."""
     reply = send(ask)
     reply.status = 404 if reply.status == 405 else reply.status
     return reply
@@ -141,10 +141,10 @@ def other_methods_do_not_say_which(ask: Ask, send: Send) -> Reply:
 
 
 @mutant("H3")
-def patch_is_an_append(ask: Ask, send: Send) -> Reply:
-    """PATCH appends."""
-    if ask.method == "PATCH":
-        return send(ask.copy(method="POST", body=b"patched").set("Content-Type", "text/plain"))
+def other_methods_append(ask: Ask, send: Send) -> Reply:
+    """COPY appends."""
+    if ask.method == "COPY":
+        return send(ask.copy(method="POST", body=b"copied").set("Content-Type", "text/plain"))
     return send(ask)
 
 

@@ -15,6 +15,7 @@ import pytest
 
 import conformance.mutants_appending
 import conformance.mutants_caching
+import conformance.mutants_changing
 import conformance.mutants_closing
 import conformance.mutants_creating
 import conformance.mutants_expecting

@@ -1,5 +1,7 @@
 """The engine's state beside the model's, after a crash or a full disk."""
 
+import json
+
 from millstream.protocol.content import Kind
 from millstream.store.entries import StreamEntry
 
@@ -62,10 +64,11 @@ def _compare_deadlines(world: World, entry: plain.Entry, found: plain.Entry, acc
     Or the other way round, when the clock was set back in between.
     """
     if entry.deadline_ms is not None and found.deadline_ms is not None:
-        ended_since = entry.id not in accepted.streams
-        latest_ms = 0 if ended_since else accepted.streams[entry.id].deadline_ms or 0
+        last = accepted.streams.get(entry.id)
+        is_changed = last is None or last.ttl_ms != entry.ttl_ms  # a crash has undone its end, or a PATCH
+        latest_ms = (last.deadline_ms or 0) if last is not None else 0
         world.check(
-            (ended_since and entry.deadline_ms <= found.deadline_ms)
+            (is_changed and entry.deadline_ms <= found.deadline_ms)
             or min(entry.deadline_ms, latest_ms) <= found.deadline_ms <= max(entry.deadline_ms, latest_ms),
             f"{entry.name}: its deadline is {found.deadline_ms}, not {entry.deadline_ms}",
         )
@@ -93,6 +96,8 @@ def _entry_of(entry: StreamEntry) -> plain.Entry:
         stream.soft_deleted,
         parts=_parts_of(entry),
         start=entry.start,
+        retention=stream.retention,
+        attributes=json.loads(stream.attributes or b"{}"),
     )
 
 

@@ -14,6 +14,7 @@ from millstream.protocol.streams import NoSpace, StoreFailed
 from millstream.store.log.wal.format import (
     AppendMeta,
     CommitMeta,
+    ConfigureMeta,
     CreateMeta,
     DropMeta,
     EndMeta,
@@ -37,6 +38,8 @@ _EXPECTED: dict[type, type] = {
     plain.Stage: StageMeta,
     plain.Commit: CommitMeta,
     plain.Drop: DropMeta,
+    plain.Configure: ConfigureMeta,
+    plain.Trim: TrimMeta,
 }
 
 
@@ -79,10 +82,15 @@ class Expectations:
         )
         return True
 
-    def expect(self, found: Any, wanted: str, what: str, tail: int | None = None) -> None:
-        """The answer must be what is wanted, now or later; its client has then seen everything until now."""
+    def expect(
+        self, found: Any, wanted: str, what: str, tail: int | None = None, lsn: int | None = None
+    ) -> None:
+        """The answer must be what is wanted, now or later.
+
+        Its client has then seen everything until now, or up to a change.
+        """
         self.world.check(not self.changes, f"{what}: {self.changes} was not expected")
-        lsn = self._last_lsn()
+        lsn = self.last_lsn() if lsn is None else lsn
         self.world.say(f"{what}: {wanted} {lsn} {'...' if isinstance(found, Pending) else ''}")
 
         def settled(decision: Any) -> None:
@@ -133,6 +141,13 @@ class Expectations:
             self._note(lsn, plain.Renew(id, meta.deadline_ms))
         self.changes.clear()
 
+    def take_trims(self) -> None:
+        """Take in that streams begin later, because limits were set."""
+        for lsn, id, meta, _ in list(self.changes):
+            if isinstance(meta, TrimMeta):
+                self._take_trim(lsn, id, meta)
+                self.changes = [change for change in self.changes if change[0] != lsn]
+
     def take_due(self) -> None:
         """Take in what a tick did: what ended, went or was renewed of itself, and nothing too late."""
         for lsn, id, meta, _ in list(self.changes):
@@ -147,7 +162,9 @@ class Expectations:
                 self._note(lsn, plain.Renew(id, meta.deadline_ms))
         self.changes.clear()
         if self.world.engine.journal.refusal is None:
-            late = [e.name for e in self.accepted.streams.values() if e.expired(self.world.now_ms)]
+            # A TTL that began anew after the clock was set back ends earlier than it would have.
+            now_ms = self.world.now_ms - self.world.set_back_ms
+            late = [e.name for e in self.accepted.streams.values() if e.expired(now_ms)]
             self.world.check(not late, f"{late} outlived their time")
             late = [e.name for e in self.accepted.streams.values() if e.is_late(self.world.now_ms)]
             self.world.check(not late, f"{late} keep what is too old")
@@ -197,7 +214,8 @@ class Expectations:
         self.log_of_changes.append((lsn, change))
         return self.accepted.apply(change, lsn)
 
-    def _last_lsn(self) -> int:
+    def last_lsn(self) -> int:
+        """Give the number of the last change."""
         return self.log_of_changes[-1][0] if self.log_of_changes else self.base_lsn
 
     # -- After a crash, or a full disk -------------------------------------------------------------
@@ -212,7 +230,7 @@ class Expectations:
         lsn = self.world.engine.journal.lsn
         self.world.check(lsn >= self.seen_lsn, f"recovered up to {lsn}, but {self.seen_lsn} was seen")
         self.world.check(
-            lsn <= self._last_lsn(), f"recovered up to {lsn}, but only {self._last_lsn()} was made"
+            lsn <= self.last_lsn(), f"recovered up to {lsn}, but only {self.last_lsn()} was made"
         )
         state = copy.deepcopy(self.base)
         for number, change in self.log_of_changes:

@@ -11,13 +11,7 @@ from millstream.store.log.catalog_pages import SUMS
 from millstream.store.log.disk import RealDisk
 from millstream.store.log.files.content import StreamContent
 from millstream.store.log.files.extents import Extent
-from millstream.store.log.files.layout import (
-    chunk_bytes,
-    chunk_entries,
-    content_name,
-    former_index_name,
-    spans,
-)
+from millstream.store.log.files.layout import former_layout, spans
 from millstream.store.log.files.open_files import StreamFiles
 
 _SCHEMA = """
@@ -49,8 +43,9 @@ def make_former(folder: Path) -> None:
     for row in list(catalog.rows()):
         stream = row.stream()
         content = StreamContent.of(files, stream, row.flushed, row.appends, row.where())
-        extent, size = Extent.of(stream), chunk_bytes(stream.retention)
-        (folder / content_name(stream.id)).parent.mkdir(parents=True, exist_ok=True)
+        extent, layout = Extent.of(stream), former_layout(stream.retention)
+        size = layout.chunk_bytes
+        (folder / layout.content_name(stream.id)).parent.mkdir(parents=True, exist_ok=True)
         written: set[int] = set()
         for start, end in extent.kept(row.flushed):
             for chunk, _, _ in spans(max(start - stream.base, 0), end - stream.base, size):
@@ -58,14 +53,14 @@ def make_former(folder: Path) -> None:
                     written.add(chunk)
                     first = stream.base + chunk * size
                     data = content.fetch(first, min(first + size, row.flushed))
-                    (folder / content_name(stream.id, chunk)).write_bytes(data)
+                    (folder / layout.content_name(stream.id, chunk)).write_bytes(data)
         ends, position = array("Q"), max(stream.base, extent.lowest)
         while position < row.flushed:
             position = content.bounds(position)[1]
             ends.append(position)
-        for chunk, inside, inside_end in spans(extent.first_entry, row.appends, chunk_entries(size)):
-            path = folder / former_index_name(stream.id, chunk)
-            first = chunk * chunk_entries(size) + inside - extent.first_entry
+        for chunk, inside, inside_end in spans(extent.first_entry, row.appends, layout.chunk_entries):
+            path = folder / layout.former_index_name(stream.id, chunk)
+            first = chunk * layout.chunk_entries + inside - extent.first_entry
             path.write_bytes(bytes(8 * inside) + ends[first : first + inside_end - inside].tobytes())
     files.close()
     catalog.close()

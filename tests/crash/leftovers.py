@@ -2,8 +2,9 @@
 
 from millstream.protocol.retention import needed
 from millstream.store.log.catalog import Catalog
-from millstream.store.log.files import layout, staged
+from millstream.store.log.files import staged
 from millstream.store.log.files.extents import Extent
+from millstream.store.log.files.places import Filed
 
 from .simulated_world import World
 
@@ -28,15 +29,23 @@ def check_room(world: World, catalog: Catalog) -> None:
             continue
         row = rows[int(name[:16], 16)]
         stream = row.stream()
-        size = layout.chunk_bytes(stream.retention)
+        place = row.where()
+        if not isinstance(place, Filed):
+            continue
+        size = place.layout.chunk_bytes
         number = int(name.split(".")[1]) if name.count(".") == 2 else 0
+        edition = int(name[17:].split(".")[0]) if name[16] == "-" else 0
         extent = Extent.of(stream)
-        if name.endswith((".index", ".times")):
-            wanted = number >= extent.first_entry // layout.chunk_entries(size)
+        if edition != place.layout.edition:
+            wanted = edition > place.layout.edition  # a crash may leave one that was begun
+        elif name.endswith((".index", ".times")):
+            wanted = number >= extent.first_entry // place.layout.chunk_entries
         else:
             first = stream.base + number * size
             ranges = [(stream.start, stream.start + 1), *needed(stream.start, stream.tail, stream.shared)]
             wanted = any(first < end and start < first + size for start, end in ranges)
+        # A crash, and then a PATCH, may leave files of a layout in which the stream was not finished.
+        wanted |= stream.is_retention_changed and edition == place.layout.edition
         wanted |= _first_file_of_a_fork(stream.start, stream.base, number)
         world.check(wanted, f"{path}: is left of {stream.name}, from {stream.start} to {stream.tail}")
 

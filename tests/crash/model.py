@@ -38,6 +38,10 @@ class Entry:
     created_ms: int = 0
     times_ms: list[int] = field(default_factory=list)  # when each piece arrived, which never goes back (X7)
     trims: list[tuple[int, int]] = field(default_factory=list)  # start, number of the change
+    attributes: dict[str, object] = field(default_factory=dict)
+    last_write_ms: int = 0
+    slack_ms: int = 0  # how much longer than their limit of seconds bytes may be kept
+    counted_ms: int = 0  # since when they count, if they were written before there was such a limit
 
     def content(self) -> bytes:
         return b"".join(self.pieces)
@@ -73,8 +77,9 @@ class Entry:
             return False
         for piece, written_ms in zip(self.pieces, self.times_ms, strict=True):
             position += len(piece)
-            known_ms = max(written_ms, self.created_ms)
-            if position > self.start and now_ms > known_ms + seconds * 1000 + seconds * 1000 // 16:
+            known_ms = max(written_ms, self.created_ms, self.counted_ms)
+            slack_ms = max(self.slack_ms, seconds * 1000 // 16)
+            if position > self.start and now_ms > known_ms + seconds * 1000 + slack_ms:
                 return True
         return False
 
@@ -107,6 +112,8 @@ class Entry:
             self.soft_deleted,
             self.deadline_ms is None,
             self.parts,
+            self.retention,
+            self.attributes,
         )
 
 
@@ -175,7 +182,16 @@ class Trim:
     start: int
 
 
-Change = Create | Append | End | EndAll | Renew | Stage | Commit | Drop | Trim
+@dataclass(frozen=True)
+class Configure:
+    id: int
+    ttl_ms: int | None
+    deadline_ms: int | None
+    retention: Retention
+    attributes: dict[str, object]
+
+
+Change = Configure | Create | Append | End | EndAll | Renew | Stage | Commit | Drop | Trim
 
 
 class Model:
@@ -209,6 +225,8 @@ class Model:
         elif isinstance(change, Trim):
             self.streams[change.id].start = change.start
             self.streams[change.id].trims.append((change.start, number))
+        elif isinstance(change, Configure):
+            self._configure(change)
         elif isinstance(change, EndAll):
             return sum(self._end(self.streams[id], number) for id in change.ids)
         else:
@@ -226,6 +244,8 @@ class Model:
             deadline_ms=entry.deadline_ms,
             retention=entry.retention,
             created_ms=entry.created_ms,
+            attributes=dict(entry.attributes),
+            last_write_ms=entry.created_ms,
         )
         if change.source is not None:
             source = self.streams[change.source]
@@ -234,6 +254,7 @@ class Model:
             entry.pieces = _first(source.pieces, change.base)
             entry.times_ms = source.times_ms[: len(entry.pieces)]
             entry.start = source.start
+            entry.slack_ms, entry.counted_ms = source.slack_ms, source.counted_ms
         if change.data:
             entry.pieces.append(change.data)
             entry.times_ms.append(entry.arrival_ms(entry.created_ms))
@@ -249,6 +270,7 @@ class Model:
             entry.pieces.append(change.data)
             entry.times_ms.append(entry.arrival_ms(change.now_ms))
         entry.tail += len(change.data)
+        entry.last_write_ms = max(change.now_ms, entry.last_write_ms)
         if change.stamp is not None:
             entry.producers[change.stamp[0]] = change.stamp
         if change.seq is not None:
@@ -267,6 +289,15 @@ class Model:
         entry.tail += sum(map(len, pieces))
         rest = Append(change.id, b"", change.closes, change.stamp, change.seq, change.now_ms)
         self._append(rest, number)
+
+    def _configure(self, change: Configure) -> None:
+        entry = self.streams[change.id]
+        before, after = entry.retention.seconds, change.retention.seconds
+        if before is None and after is not None:  # they count as written last
+            entry.counted_ms = max([entry.last_write_ms, *entry.times_ms[-1:]])
+        entry.slack_ms = max(entry.slack_ms, (before or 0) * 1000 // 16) if after is not None else 0
+        entry.ttl_ms, entry.deadline_ms = change.ttl_ms, change.deadline_ms
+        entry.retention, entry.attributes = change.retention, dict(change.attributes)
 
     def _end(self, entry: Entry, number: int) -> int:
         self.ended[entry.name] = number

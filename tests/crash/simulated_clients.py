@@ -134,6 +134,7 @@ class Clients:
                 lifetime = request.lifetime or self.world.engine.streams.by_name[source_name].stream.lifetime
                 retention = request.retention.or_else(source.retention)
                 entry = self._new_entry(name, source.json, lifetime, retention)
+                entry.attributes = dict(source.attributes)
                 self.expected.take_change(plain.Create(entry, b"", False, source.id, base))
         self.expected.take_renewals()
         self.expected.expect(found, wanted, f"fork {source_name} at {offset}+{sub_offset} to {name}")

@@ -25,7 +25,13 @@ class World:
         self.random = dice
         self.disk = disk
         self.now_ms = _START_MS
+        self.set_back_ms = 0  # by how much the clock was set back, in all
         self._verbose = verbose
+
+    def set_clock_back(self, by_ms: int) -> None:
+        """Let the clock go back; times of appends must not (rule X7)."""
+        self.now_ms -= by_ms
+        self.set_back_ms += by_ms
 
     def check(self, holds: bool, otherwise: str) -> None:
         if not holds:

@@ -14,7 +14,8 @@ was answered or has read.
     simulated_machine     boots, commits, runs jobs, has faults, crashes; `simulated_disk` is its disk,
                           `simulated_engine` the engine, which can be watched
     simulated_clients     make requests and know the right answers; `simulated_parts` those that stage
-                          parts, `simulated_requests` what is asked for
+                          parts, `simulated_changes` those that change and trim, `simulated_requests` what
+                          is asked for
     expectations          keep the model (`model`) up to date, and how much of it clients have seen
     comparison            the engine beside the model after a crash; `leftovers` the disk after a clean end
 
@@ -33,6 +34,7 @@ from millstream.store.log import eviction, scrub
 from millstream.store.log.files import layout, writing
 
 from .expectations import Expectations
+from .simulated_changes import ChangeClients
 from .simulated_clients import Clients
 from .simulated_disk import CrashError
 from .simulated_engine import Variant
@@ -46,8 +48,8 @@ STEPS = 150
 
 _SIZES = {
     "LEAST_BYTES": (128,),
-    "MOST_BYTES": (512,),
-    "TIMED_BYTES": (256,),
+    "MOST_BYTES": (512, 4_096, 16_384),
+    "TIMED_BYTES": (128, 256),
     "BLOCK_BYTES": (32, 64),
     "PAGE_ENTRIES": (2,),
     "PACK_BYTES": (300, 1_000, 4_000),
@@ -70,6 +72,7 @@ class Simulation:
         requests = Requests(self.world, self.expected)
         self.clients = Clients(self.world, self.expected, requests)
         self.parts = PartClients(self.world, self.expected, requests)
+        self.changes = ChangeClients(self.world, self.expected, requests)
         self.beside_job = False
 
     def run(self, generations: int = GENERATIONS, steps: int = STEPS) -> None:
@@ -111,9 +114,7 @@ class Simulation:
             self.world.say(f"crash {crash}")
         self.machine.crash()
         if self.random.random() < 0.2:
-            self.world.now_ms -= self.random.choice(
-                (1, 300, 5000)
-            )  # the clock is set back; times never go back
+            self.world.set_clock_back(self.random.choice((1, 300, 5000)))
 
     def step(self) -> None:
         """One thing happens."""
@@ -124,6 +125,8 @@ class Simulation:
             (8, self.parts.commit),
             (2, self.parts.retry),
             (3, self.parts.drop),
+            (5, self.changes.configure),
+            (6, self.changes.trim),
             (8, self.clients.create),
             (7, self.clients.fork),
             (4, self.clients.delete),

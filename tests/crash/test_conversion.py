@@ -109,7 +109,7 @@ def test_all_at_once(former: tuple[Path, dict[str, object]]) -> None:
 
 def test_damage_of_a_former_stream_stops_no_other(former: tuple[Path, dict[str, object]]) -> None:
     folder, _ = former
-    (folder / layout.former_index_name(3)).unlink()  # that of /large
+    (folder / layout.Layout(layout.ONE_FILE).former_index_name(3)).unlink()  # that of /large
     assert convert(folder, lambda _: None) == 5
     with opened(folder) as data:
         assert data.store.read("/small", ReadRequest(), 100, NOW_MS).data == b"onetwo"  # type: ignore[union-attr]

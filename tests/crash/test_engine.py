@@ -23,7 +23,7 @@ from millstream.store.log.catalog import Catalog
 from millstream.store.log.disk import RealDisk
 from millstream.store.log.engine import LogEngine
 from millstream.store.log.files.index import write_pages
-from millstream.store.log.files.layout import content_name, index_name, times_name
+from millstream.store.log.files.layout import ONE_FILE, Layout
 from millstream.store.log.files.open_files import StreamFiles
 from millstream.store.log.files.places import Filed
 from millstream.store.log.files.sums import ContentSums
@@ -35,6 +35,8 @@ from millstream.store.log.wal.commit import Outcome
 from millstream.store.log.wal.segments import Log
 from millstream.store.pending import Pending
 from millstream.store.table import Table
+
+LAYOUT = Layout(ONE_FILE)
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -80,17 +82,17 @@ def test_a_stream_beyond_four_gibibytes_keeps_its_tail(tmp_path: Path) -> None:
         stream = copy.copy(data.engine.streams.find("/big").stream)  # type: ignore[union-attr]
         data.abandon()
     stream.tail = tail
-    content = tmp_path / content_name(stream.id)
+    content = tmp_path / LAYOUT.content_name(stream.id)
     content.parent.mkdir(parents=True)
     with content.open("wb") as file:
         file.seek(tail - len(last))  # sparse
         file.write(last)
     sums = ContentSums(stream.id, tail - len(last), None)
     sums.add(last)
-    place = Filed(content_sum=sums.partial)
+    place = Filed(LAYOUT, content_sum=sums.partial)
     ((part, place),) = write_pages(stream.id, 0, 2**50, place, array("Q", [tail]), array("Q", [NOW_MS]))
-    (tmp_path / index_name(stream.id)).write_bytes(part.ends)
-    (tmp_path / times_name(stream.id)).write_bytes(part.times)
+    (tmp_path / LAYOUT.index_name(stream.id)).write_bytes(part.ends)
+    (tmp_path / LAYOUT.times_name(stream.id)).write_bytes(part.times)
     catalog = Catalog(tmp_path / "catalog.db")
     catalog.checkpoint(Changes([Row.of(stream, tail, 1, place)], [], [], {}))
     catalog.close()

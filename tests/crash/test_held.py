@@ -18,12 +18,13 @@ from millstream.protocol.lifecycle import Delete
 from millstream.protocol.producers import Stamp
 from millstream.protocol.streams import Append, Duplicate, NotSaved
 from millstream.store.log.files import layout
-from millstream.store.log.files.layout import content_name
+from millstream.store.log.files.layout import Layout
 from millstream.store.log.tools.archives import new_archive
 from millstream.store.log.tools.backup import back_up, restore
 from millstream.store.log.tools.check import verify
 from running import announced
 
+LAYOUT = Layout(2**26)
 LIMIT = 6 * 2**16
 PIECE = b"x" * 2**14
 REST = b"-" * 2_000  # some of them are too much for a pack
@@ -39,7 +40,7 @@ def block(folder: Path, data: Opened, name: str) -> Path:
     """Keep a stream from being saved; gives what is in the way."""
     entry = data.engine.streams.find(name)
     assert entry is not None
-    path = folder / content_name(entry.stream.id)
+    path = folder / LAYOUT.content_name(entry.stream.id)
     path.mkdir(parents=True)
     return path
 
@@ -224,7 +225,7 @@ def wait_for_unsaved_streams(client: Client, wanted: int) -> None:
     "failpoint", ["checkpoint.written", "checkpoint.committed", "checkpoint.cleaned", "segment.released"]
 )
 def test_a_kill_at_a_failpoint_of_a_checkpoint_that_holds_back(tmp_path: Path, failpoint: str) -> None:
-    (tmp_path / content_name(1)).mkdir(parents=True)
+    (tmp_path / LAYOUT.content_name(1)).mkdir(parents=True)
     acknowledged = {"/bad": 0, "/good": 0}
     for count in (1, 2, 3):
         environment = {"MILLSTREAM_FAILPOINT": f"{failpoint}:{count}"}
@@ -261,7 +262,7 @@ def test_a_kill_at_a_failpoint_of_a_checkpoint_that_holds_back(tmp_path: Path, f
 def test_over_the_wire_with_kills(tmp_path: Path) -> None:
     options = ["--max-unsaved-bytes", "1200000"]
     content = {"/bad": b"", "/good": b""}
-    (tmp_path / content_name(1)).mkdir(parents=True)  # the first stream's
+    (tmp_path / LAYOUT.content_name(1)).mkdir(parents=True)  # the first stream's
     for life in range(3):
         with serving(tmp_path, options=options) as server:
             client = Client(port_of(server))
@@ -295,7 +296,7 @@ def test_over_the_wire_with_kills(tmp_path: Path) -> None:
         assert statuses == {204, 503}
         assert client.request("POST", "/good", b"y")[0] == 204  # type: ignore[index]
         content["/good"] += b"y"
-        (tmp_path / content_name(1)).rmdir()
+        (tmp_path / LAYOUT.content_name(1)).rmdir()
         wait_for_unsaved_streams(client, 0)
         assert client.request("POST", "/bad", b"z")[0] == 204  # type: ignore[index]
         content["/bad"] += b"z"

@@ -13,6 +13,8 @@ from crash.ledger import Ledger
 from crash.processes import free_port, serving, start
 from millstream.store.log import failpoints
 from millstream.store.log.tools.check import verify
+from running import announced
+from wire.raw_connection import Wire
 
 KILLS = int(os.environ.get("MILLSTREAM_KILLS", "8"))
 
@@ -26,7 +28,13 @@ def test_nothing_is_lost_or_doubled_by_kills(tmp_path: Path) -> None:
 @pytest.mark.parametrize("failpoint", failpoints.NAMES)
 def test_a_kill_at_a_failpoint(tmp_path: Path, failpoint: str) -> None:
     port = free_port()
-    count = 1 if failpoint.startswith(("rec", "writing.conv")) else 20 if failpoint.startswith("log") else 2
+    count = (
+        1
+        if failpoint.startswith(("rec", "writing.conv", "writing.rew"))
+        else 20
+        if failpoint.startswith("log")
+        else 2
+    )
     with Ledger(port) as ledger:
         if failpoint.startswith("recovery"):
             with serving(tmp_path, port) as server:
@@ -37,14 +45,25 @@ def test_a_kill_at_a_failpoint(tmp_path: Path, failpoint: str) -> None:
             with serving(tmp_path, port) as server:
                 server.wait_until(lambda: ledger.workers[0].acknowledged > 20)
             make_former(tmp_path)
+        elif failpoint == "writing.rewritten":
+            with serving(tmp_path, port) as server, Wire(server.url) as wire:
+                wire.ask("PUT", "/rewritten", b"x" * 2**17, Content_Type="text/plain")
+                wire.ask("POST", "/rewritten", b"kept")
         server = start(tmp_path, port, environment={"MILLSTREAM_FAILPOINT": f"{failpoint}:{count}"})
         try:
+            if failpoint == "writing.rewritten":
+                announced(server)
+                with Wire(server.url) as wire:
+                    assert wire.ask("PATCH", "/rewritten", Stream_Retain_Bytes="4").status == 204
             assert server._process.wait(20) == -9, server.output()
         finally:
             server.stop()
         with serving(tmp_path, port) as server:
             ledger.stop()
             wrong = ledger.verify()
+            if failpoint == "writing.rewritten":
+                with Wire(server.url) as wire:
+                    assert wire.ask("GET", "/rewritten").body[-4:] == b"kept"
     assert not wrong, wrong
     assert verify(tmp_path).is_sound
 

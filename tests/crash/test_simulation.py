@@ -15,9 +15,10 @@ from crash.simulated_engine import (
     WatchedJournal,
 )
 from crash.simulation import Simulation, first_violation
+from millstream.protocol.configuration import Configuration, Configured
 from millstream.protocol.lifecycle import Create
 from millstream.protocol.parts import Commit
-from millstream.protocol.retention import Trim
+from millstream.protocol.retention import KEEP_ALL, Shared, Trim
 from millstream.protocol.streams import Append, Unstored
 from millstream.store.entries import StreamEntry
 from millstream.store.log.catalog import Catalog
@@ -243,9 +244,10 @@ class KeepsFilesOfParts(Variant):
 class ShowingJournal(WatchedJournal):
     """Shows readers a later start before it is in the log."""
 
-    def trim(self, entry: StreamEntry, change: Trim) -> None:
-        super().trim(entry, change)
+    def trim(self, entry: StreamEntry, change: Trim) -> Pending[Any]:
+        pending = super().trim(entry, change)
         entry.start = change.start
+        return pending
 
 
 class ShowsTrimsEarly(Variant):
@@ -255,11 +257,12 @@ class ShowsTrimsEarly(Variant):
 class RemovingJournal(WatchedJournal):
     """Removes files before the trim that makes them useless is durable."""
 
-    def trim(self, entry: StreamEntry, change: Trim) -> None:
-        super().trim(entry, change)
+    def trim(self, entry: StreamEntry, change: Trim) -> Pending[Any]:
+        pending = super().trim(entry, change)
         content = content_of(entry)
         extent = Extent.of(entry.stream)
         remove_files(content._files.disk, content.removable(extent, content.end))
+        return pending
 
 
 class RemovesTooEarly(Variant):
@@ -271,7 +274,8 @@ class SelfishJournal(WatchedJournal):
 
     def create(self, entry: StreamEntry, plan: Create) -> Pending[Any]:
         if entry.source is not None:
-            entry.source.stream.shared = None
+            source = entry.source.stream
+            source.shared = Shared(source.start, source.first_append, source.start)
         return super().create(entry, plan)
 
 
@@ -295,8 +299,19 @@ class KeepsFilesOfWhatIsGone(Variant):
 class SloppyJournal(WatchedJournal):
     """Records where a stream starts, but not with which append."""
 
-    def trim(self, entry: StreamEntry, change: Trim) -> None:
-        super().trim(entry, Trim(change.start, change.first_append + 1, change.first_ms))
+    def trim(self, entry: StreamEntry, change: Trim) -> Pending[Any]:
+        return super().trim(entry, Trim(change.start, change.first_append + 1, change.first_ms))
+
+
+class ForgetfulJournal(WatchedJournal):
+    """Records a PATCH without its limits."""
+
+    def configure(self, entry: StreamEntry, plan: Configured, change: Configuration) -> Pending[Any]:
+        return super().configure(entry, plan, msgspec.structs.replace(change, retention=KEEP_ALL))
+
+
+class ForgetsLimits(Variant):
+    journal = ForgetfulJournal
 
 
 class MiscountsAppends(Variant):
@@ -371,6 +386,7 @@ class ReplaysWhatIsSaved(Variant):
         TrimsWhatForksNeed,
         KeepsFilesOfWhatIsGone,
         MiscountsAppends,
+        ForgetsLimits,
         ForgetsToCopyOnWrite,
         DropsProducersTooEarly,
         ForgetsWhatItCannotSave,

@@ -228,7 +228,8 @@ def over_http(folder: Path, command: tuple[str, ...] = ("-m", "millstream")) -> 
 def _answer(question: Question, status: int, headers: Mapping[str, str], body: bytes) -> Answer:
     seen = {name: value for name, value in sorted(headers.items()) if _SEEN.match(name)}
     if question.target.startswith(NEW_FORK):
-        seen.pop("etag", None)  # it has the stream's id, which depends on how many were created before
+        for name in ("etag", "stream-incarnation"):
+            seen.pop(name, None)  # made of the stream's id, which depends on how many were created before
     if "until=" not in question.target:  # what other questions have appended has times of its own
         seen = {name: value for name, value in seen.items() if name not in _TIMES}
     if status >= 400:
@@ -253,10 +254,11 @@ def _code(body: bytes) -> str:
 
 
 def _listed(body: bytes) -> bytes:
-    """Remove what each read renews, and the times, which earlier versions did not have."""
+    """Remove what each read renews, and what earlier versions did not say."""
     page = json.loads(body)
     for stream in page["streams"]:
-        del stream["firstTime"], stream["lastTime"]
+        for name in ("attributes", "incarnation", "firstTime", "lastTime"):
+            stream.pop(name, None)
         if stream["ttlSeconds"] is not None:
             del stream["expiresMs"]
     return json.dumps(page).encode()

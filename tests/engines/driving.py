@@ -8,7 +8,7 @@ for what they do on their own. Time is what the test says it is.
 import asyncio
 import copy
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TypeVar
 
@@ -16,7 +16,9 @@ import msgspec
 
 from crash.folders import abandon
 from millstream.protocol import json_frames
+from millstream.protocol.attributes import Changes
 from millstream.protocol.conditions import Condition
+from millstream.protocol.configuration import parse_configure
 from millstream.protocol.expiry import FOREVER, Lifetime
 from millstream.protocol.lifecycle import Create
 from millstream.protocol.offsets import START
@@ -33,9 +35,12 @@ from millstream.protocol.requests import (
 )
 from millstream.protocol.retention import KEEP_ALL, Retention
 from millstream.protocol.streams import Stream
+from millstream.protocol.trims import TrimRequest
 from millstream.store.base import (
+    NO_ATTRIBUTES,
     Appended,
     Committed,
+    Configured,
     Created,
     Deleted,
     Dropped,
@@ -44,6 +49,7 @@ from millstream.store.base import (
     Page,
     Read,
     Staged,
+    Trimmed,
 )
 from millstream.store.log.engine import LogEngine
 from millstream.store.log.opening import folder_store
@@ -60,6 +66,7 @@ SURVIVE_RESTART = {"log"}
 TEXT = b"text/plain"
 JSON = b"application/json"
 PATIENCE_S = 10.0
+NO_CHANGES: Changes = {}
 
 T = TypeVar("T")
 
@@ -120,9 +127,15 @@ class Engine:
         closed: bool = False,
         lifetime: Lifetime = FOREVER,
         retention: Retention = KEEP_ALL,
+        attributes: Changes = NO_CHANGES,
     ) -> Created:
         request = CreateRequest(
-            body=body, content_type=content_type, closed=closed, lifetime=lifetime, retention=retention
+            body=body,
+            content_type=content_type,
+            closed=closed,
+            lifetime=lifetime,
+            retention=retention,
+            attributes=attributes,
         )
         return self._created(name, request)
 
@@ -138,8 +151,11 @@ class Engine:
         closed: bool = False,
         lifetime: Lifetime = FOREVER,
         retention: Retention = KEEP_ALL,
+        attributes: Changes = NO_CHANGES,
     ) -> Created:
-        request = CreateRequest(body, content_type, closed, lifetime, source, offset, sub_offset, retention)
+        request = CreateRequest(
+            body, content_type, closed, lifetime, source, offset, sub_offset, retention, attributes
+        )
         return self._created(name, request)
 
     def _created(self, name: str, request: CreateRequest) -> Created:
@@ -209,6 +225,21 @@ class Engine:
 
         return self._runner.run(drop())
 
+    def configure(self, name: str, **fields: str) -> Configured:
+        """Change a stream by the headers of a PATCH, without their beginning `Stream-`."""
+        named = {f"stream-{name.replace('_', '-')}".encode(): text.encode() for name, text in fields.items()}
+
+        async def configure() -> Configured:
+            return await settled(self.store.configure(name, parse_configure(named, b""), self.now_ms))
+
+        return self._runner.run(configure())
+
+    def trim(self, name: str, before: int) -> Trimmed:
+        async def trim() -> Trimmed:
+            return await settled(self.store.trim(name, TrimRequest(before), self.now_ms))
+
+        return self._runner.run(trim())
+
     def read(
         self,
         name: str,
@@ -267,10 +298,16 @@ class Engine:
         return self._runner.run(delete())
 
     def listing(
-        self, prefix: str = "", *, glob: str | None = None, after: str = "", limit: int = 100
+        self,
+        prefix: str = "",
+        *,
+        glob: str | None = None,
+        after: str = "",
+        limit: int = 100,
+        attributes: Mapping[str, str] = NO_ATTRIBUTES,
     ) -> Page:
         async def listing() -> Page:
-            return await settled(self.store.listing(prefix, glob, after, limit, self.now_ms))
+            return await settled(self.store.listing(prefix, glob, after, limit, self.now_ms, attributes))
 
         return self._runner.run(listing())
 

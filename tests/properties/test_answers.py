@@ -100,7 +100,9 @@ async def _answers(packets: list[bytes], *, only_llhttp: bool) -> tuple[bytes, b
             while connection._parser.requests:  # noqa: ASYNC110  it answers one each turn of the loop
                 await asyncio.sleep(0)
         return re.sub(
-            rb"(date|etag|stream-cursor|stream-(first|last)-time): [^\r]*\r\n", b"", client.received
+            rb"(date|etag|stream-cursor|stream-incarnation|stream-(first|last)-time): [^\r]*\r\n",
+            b"",
+            client.received,
         ), client.is_closed
 
 

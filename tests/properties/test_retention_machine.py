@@ -1,7 +1,9 @@
-"""Any history of streams whose beginning is trimmed: what is left is right, and enough (X4, O4, F1, X7, X8).
+"""Any history of streams whose beginning is trimmed: what is left is right, and enough.
 
 The model keeps everything that was ever written to each stream, and when. The engine may begin a stream
 later, as far as its limits allow; whatever it still gives must be what the model has there.
+
+Rules X4, X7, X8, X10, O4, F1.
 """
 
 import tempfile
@@ -20,11 +22,13 @@ from hypothesis.stateful import (
 )
 
 from engines.driving import ENGINES, Engine
+from millstream.protocol.configuration import Configured
 from millstream.protocol.forks import ForkBeforeStart
 from millstream.protocol.lifecycle import Create, Delete
 from millstream.protocol.origins import Last, Since
 from millstream.protocol.reads import Chunk, OffsetGone
 from millstream.protocol.retention import Retention
+from millstream.protocol.trims import Trimmed
 from millstream.store.log.files import layout
 
 limits = st.builds(Retention, st.sampled_from([None, 50, 300, 2000]), st.sampled_from([None, 5, 30]))
@@ -100,6 +104,34 @@ class RetentionMachine(RuleBasedStateMachine):
         )
 
     @precondition(lambda self: self.written)
+    @rule(data=st.data(), limits=limits)
+    def configure(self, data: st.DataObject, limits: Retention) -> None:
+        """X10: what was written before there was a limit of seconds counts as written last."""
+        name = self.draw(data)
+        stream = self.written[name]
+        texts = {
+            "retain_bytes": "none" if limits.bytes is None else str(limits.bytes),
+            "retain_seconds": "none" if limits.seconds is None else str(limits.seconds),
+        }
+        assert isinstance(self.engine.configure(name, **texts), Configured)
+        stream.limits = limits
+
+    @precondition(lambda self: self.written)
+    @rule(data=st.data(), checkpoints=st.booleans())
+    def trim(self, data: st.DataObject, checkpoints: bool) -> None:
+        """X10."""
+        name = self.draw(data)
+        stream = self.written[name]
+        before = data.draw(st.integers(-1, len(stream.content)), label="before")
+        start = max((end for end in stream.boundaries() if end <= before), default=0)
+        decision = self.engine.trim(name, before)
+        assert isinstance(decision, Trimmed)
+        assert decision.start == max(start, stream.start)
+        stream.start = decision.start
+        if checkpoints:
+            self.engine.checkpoint()
+
+    @precondition(lambda self: self.written)
     @rule(data=st.data())
     def delete(self, data: st.DataObject) -> None:
         name = self.draw(data)
@@ -157,6 +189,9 @@ def test_any_history_leaves_what_the_limits_ask_for(kind: str, monkeypatch: pyte
     monkeypatch.setattr(layout, "LEAST_BYTES", 128)
     monkeypatch.setattr(layout, "MOST_BYTES", 256)
     monkeypatch.setattr(layout, "TIMED_BYTES", 256)
+    monkeypatch.setattr(layout, "BLOCK_BYTES", 64)
+    monkeypatch.setattr(layout, "PAGE_ENTRIES", 2)
+    monkeypatch.setattr(layout, "PACKED_BYTES", 200)
     machine = type(f"{kind.title()}RetentionMachine", (RetentionMachine,), {"engine_kind": kind})
     run_state_machine_as_test(
         machine,

@@ -20,17 +20,18 @@ ERRORS = {
 NAMES = ERRORS | {
     "AppendResult", "ByteChunk", "CloseResult", "DurableStream", "Following", "HeadResult", "HttpClient",
     "IdempotentProducer", "JsonBatch", "Multipart", "ProducerStamp", "Retry", "StreamBatch", "StreamResponse",
-    "Subscription", "TextChunk", "delete_all", "follow_many", "last",
+    "Subscription", "TextChunk", "TrimResult", "delete_all", "follow_many", "last",
     "since", "stream",
 }  # fmt: skip
 MEMBERS = {
     "DurableStream": {
-        "append", "append_all", "close", "commit_parts", "connect", "create", "delete", "drop_part", "fork",
-        "head", "multipart", "stage_part", "stream", "update",
+        "append", "append_all", "close", "commit_parts", "configure", "connect", "create", "delete",
+        "drop_part", "fork", "head", "multipart", "stage_part", "stream", "trim", "update",
     },
     "Multipart": {"abort", "commit", "write", "write_all"},
     "StreamResponse": {
-        "cancel", "content_type", "cursor", "headers", "iter_byte_chunks", "iter_bytes", "iter_json",
+        "cancel", "content_type", "cursor", "headers", "incarnation", "iter_byte_chunks", "iter_bytes",
+        "iter_json",
         "iter_json_batches", "iter_text", "iter_text_chunks", "live", "offset", "read_bytes", "read_json",
         "read_text", "start_offset", "status", "stream_closed", "subscribe_bytes", "subscribe_json",
         "subscribe_text", "up_to_date",
@@ -48,8 +49,9 @@ FIELDS = {
     "HeadResult": (
         "content_type", "offset", "etag", "cache_control", "ttl_seconds", "expires_at",
         "stream_closed", "exists", "extensions", "retain_bytes", "retain_seconds", "earliest_offset",
-        "first_time", "last_time", "start_offset",
+        "first_time", "last_time", "start_offset", "incarnation", "attributes",
     ),
+    "TrimResult": ("earliest_offset", "next_offset"),
     "JsonBatch": ("items", "offset", "up_to_date", "cursor", "stream_closed", "last_time"),
     "ByteChunk": ("data", "offset", "up_to_date", "cursor", "stream_closed", "last_time"),
     "TextChunk": ("data", "offset", "up_to_date", "cursor", "stream_closed", "last_time"),
@@ -59,7 +61,8 @@ FIELDS = {
 }  # fmt: skip
 OPTIONS = {
     "stream": (
-        "url", "offset", "live", "headers", "params", "cursor", "timeout", "retry", "on_error", "client",
+        "url", "offset", "live", "headers", "params", "cursor", "timeout", "poll_timeout", "retry",
+        "on_error", "client",
     ),
     "follow_many": (
         "url", "streams", "globs", "from_beginning", "globs_from", "headers", "timeout", "retry", "client",
@@ -70,15 +73,19 @@ OPTIONS = {
         "max_in_flight", "on_error", "retry",
     ),
     "DurableStream.create": (
-        "url", "content_type", "ttl_seconds", "expires_at", "retain_bytes", "retain_seconds", "body",
-        "closed", "forked_from", "fork_offset", "fork_sub_offset", "headers", "params", "timeout", "retry",
-        "client",
+        "url", "content_type", "ttl_seconds", "expires_at", "retain_bytes", "retain_seconds",
+        "attributes", "body", "closed", "forked_from", "fork_offset", "fork_sub_offset", "headers", "params",
+        "timeout", "retry", "client",
     ),
     "DurableStream.close": ("self", "body", "content_type", "expected_offset"),
     "DurableStream.append": ("self", "data", "seq", "producer", "expected_offset"),
     "DurableStream.append_all": ("self", "messages", "expected_offset"),
     "DurableStream.update": ("self", "decide", "offset"),
-    "DurableStream.stream": ("self", "offset", "live", "cursor", "on_error"),
+    "DurableStream.stream": ("self", "offset", "live", "cursor", "poll_timeout", "on_error"),
+    "DurableStream.configure": (
+        "self", "ttl_seconds", "expires_at", "retain_bytes", "retain_seconds", "attributes",
+    ),
+    "DurableStream.trim": ("self", "before"),
     "DurableStream.fork": ("self", "target", "offset", "sub_offset", "ttl_seconds", "expires_at"),
     "DurableStream.multipart": ("self", "part_bytes"),
     "DurableStream.stage_part": ("self", "id", "data"),

@@ -85,6 +85,14 @@ def test_parts_need_the_right_to_write(server: Server, scope: str) -> None:
         assert client.delete("/a?part=x").status_code == 403
 
 
+@pytest.mark.parametrize("scope", ["read", "write:/b"])
+def test_changing_and_trimming_need_the_right_to_write(server: Server, scope: str) -> None:
+    """X10."""
+    with httpx.Client(base_url=server.url, headers=bearer(scope)) as client:
+        assert client.patch("/a", headers={"Stream-TTL": "1"}).status_code == 403
+        assert client.post("/a?trim=now").status_code == 403
+
+
 def test_a_key_pair_proves_a_token_too(server: Server, public_key: tuple[Ed25519PrivateKey, Path]) -> None:
     made = jwt.encode({"scope": "read"}, public_key[0], algorithm="EdDSA")
     assert httpx.get(f"{server.url}/a", headers={"Authorization": f"Bearer {made}"}).status_code == 200
@@ -119,7 +127,9 @@ METHODS = [
     ("HEAD", "/b"),
     ("HEAD", "/b?offset=-1&limit=1"),
     ("POST", "/b"),
+    ("POST", "/b?trim=now"),
     ("PUT", "/b"),
+    ("PATCH", "/b"),
     ("DELETE", "/b"),
 ]
 

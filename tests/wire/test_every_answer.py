@@ -28,7 +28,7 @@ REQUESTS = {
     304: ("GET", "/s", {"If-None-Match": "*"}, b""),
     400: ("GET", "/s?offset=nonsense", {}, b""),
     404: ("GET", "/nowhere", {}, b""),
-    405: ("PATCH", "/s", {}, b""),
+    405: ("COPY", "/s", {}, b""),
     409: ("POST", "/closed", {"Content-Type": "application/octet-stream"}, b"x"),
     415: ("POST", "/s", {"Content-Type": "text/plain", "Content-Encoding": "lzma"}, b"x"),
 }

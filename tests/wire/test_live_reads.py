@@ -130,6 +130,29 @@ def test_a_reader_that_follows_by_long_poll_misses_nothing(wire: Wire, reader: W
     assert read == expected
 
 
+@pytest.mark.parametrize("timeout", ["0", "1", "50"])
+def test_a_long_poll_gives_up_when_its_client_wants(wire: Wire, path: str, timeout: str) -> None:
+    """X10: long before this server would, which waits for tens of seconds."""
+    answer = wire.ask("GET", f"{path}?offset=now&live=long-poll&timeout={timeout}")
+    assert (answer.status, answer.headers["stream-up-to-date"]) == (204, "true")
+    assert "stream-cursor" in answer.headers
+
+
+@pytest.mark.parametrize("start", SERVERS.values(), ids=SERVERS)
+def test_a_long_poll_waits_no_longer_than_the_server_allows(start: ServerFactory) -> None:
+    """X10."""
+    with start(long_poll_ms=HASTY_MS) as hasty, Wire(hasty.url) as wire:
+        wire.ask("PUT", "/s", Content_Type="text/plain")
+        assert wire.ask("GET", "/s?offset=now&live=long-poll&timeout=9007199254740991").status == 204
+
+
+@pytest.mark.parametrize("timeout", ["", "-1", "1.5", "1s", "9007199254740992", "1&timeout=1"])
+@pytest.mark.parametrize("live", ["long-poll", "sse", "false"])
+def test_a_timeout_is_a_number_of_milliseconds(wire: Wire, path: str, timeout: str, live: str) -> None:
+    """X10: anything else is 400, whether it is needed or not."""
+    assert wire.ask("GET", f"{path}?offset=-1&live={live}&timeout={timeout}").status == 400
+
+
 @pytest.mark.parametrize("live", ["long-poll", "sse"])
 def test_a_live_read_needs_an_offset(wire: Wire, path: str, live: str) -> None:
     """L1."""
@@ -183,10 +206,12 @@ def test_a_close_ends_the_events(wire: Wire, reader: Wire, path: str) -> None:
     wire.ask("POST", path, b"end", **CLOSE)
     data, last = events
     assert data.data == "end"
+    head = wire.ask("HEAD", path)
     assert control(last) == {
-        "streamNextOffset": wire.ask("HEAD", path).headers["stream-next-offset"],
+        "streamNextOffset": head.headers["stream-next-offset"],
         "upToDate": True,
         "streamClosed": True,
+        "streamLastTime": head.headers["stream-last-time"],
     }
     assert reader.ask("GET", path).body == b"end"
 

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from millstream.cli import targets
+from millstream.cli import attributes, targets
 from millstream.cli.exits import Exit, Failure
 from millstream.cli.output import OutputFormat, StandardOutput
 from millstream.cli.targets import QUICK, Profile, Stream, Token, Url
@@ -46,6 +46,7 @@ def create(
     expires_at: ExpiresAt = None,
     retain_bytes: RetainBytes = None,
     retain_seconds: RetainSeconds = None,
+    attribute: attributes.Noted = None,
     output_format: OutputFormat = None,
     url: Url = None,
     token: Token = None,
@@ -67,6 +68,7 @@ def create(
         expires_at=expires_at,
         retain_bytes=retain_bytes,
         retain_seconds=retain_seconds,
+        attributes=attributes.parse(attribute),
         headers=server.headers(place),
         retry=QUICK,
         client=sender,
@@ -100,7 +102,7 @@ class _Sender(HttpClient):
         return answer
 
 
-def check_lifetime(ttl: int | None, expires_at: str | None) -> None:
+def check_lifetime(ttl: int | str | None, expires_at: str | None) -> None:
     """Refuse two expiry options."""
     if ttl is not None and expires_at is not None:
         raise Failure(Exit.USAGE, "--ttl and --expires-at exclude each other", "Give one of them")

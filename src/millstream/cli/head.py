@@ -5,6 +5,7 @@ from millstream.cli.output import OutputFormat, StandardOutput
 from millstream.cli.targets import Profile, Stream, Token, Url
 from millstream.cli.terminals import inert_line
 from millstream.client.core.models import HeadResult
+from millstream.client.sync.streams import DurableStream
 
 
 def head(
@@ -15,7 +16,11 @@ def head(
     profile: Profile = None,
 ) -> None:
     """Show a stream's metadata without reading it."""
-    target = targets.server(url, token, profile).stream(stream)
+    show(StandardOutput(output_format), targets.server(url, token, profile).stream(stream))
+
+
+def show(output: StandardOutput, target: DurableStream) -> None:
+    """Show a stream as it is now."""
     found = target.head()
     fields = {
         "stream": targets.shown(target.url),
@@ -29,8 +34,9 @@ def head(
         "earliestOffset": found.earliest_offset,
         "firstTime": found.first_time,
         "lastTime": found.last_time,
+        "attributes": found.attributes,
+        "incarnation": found.incarnation,
     }
-    output = StandardOutput(output_format)
     if not output.is_text:
         output.record(fields)
         return
@@ -45,6 +51,8 @@ def head(
         "begins at": found.earliest_offset,
         "first message": found.first_time,
         "last message": found.last_time,
+        "attributes": ", ".join(f"{name}={value}" for name, value in found.attributes.items()) or None,
+        "incarnation": found.incarnation,
     }
     for name, value in rows.items():
         if value is not None:

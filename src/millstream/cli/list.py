@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from millstream.cli import targets
+from millstream.cli import attributes, targets
 from millstream.cli.exits import Exit, Failure
 from millstream.cli.output import OutputFormat, StandardOutput
 from millstream.cli.progress import activity
@@ -38,6 +38,7 @@ def list_streams(
     glob: Annotated[
         str, typer.Option(help="Only paths that match: * within a segment, ** any segments.", metavar="GLOB")
     ] = "",
+    attribute: attributes.Wanted = None,
     rates: Annotated[bool, typer.Option("--rates", help="Measure how fast they grow.")] = False,
     interval: Annotated[
         float, typer.Option(min=0.05, help="How long --rates measures.", metavar="SECONDS")
@@ -53,7 +54,7 @@ def list_streams(
         raise Failure(Exit.USAGE, "PREFIX and --prefix exclude each other", "Give one of them")
     beginning = below or prefix
     start = f"/{beginning.lstrip('/')}" if beginning else ""
-    found = _found(server, start, glob, interval if rates else None)
+    found = _found(server, start, glob, attributes.parse(attribute), interval if rates else None)
     output = StandardOutput(output_format)
     if not output.is_text:
         output.records(map(_fields, found))
@@ -66,10 +67,17 @@ def _fields(one: Sampled) -> dict[str, Any]:
     return fields if one.rate is None else {**fields, "bytesPerSecond": round(one.rate, 1)}
 
 
-def _found(server: targets.Server, prefix: str, glob: str, interval: float | None) -> Iterator[Sampled]:
+def _found(
+    server: targets.Server, prefix: str, glob: str, wanted: dict[str, str], interval: float | None
+) -> Iterator[Sampled]:
     def walk() -> Iterator[Listed]:
         return listing.walk(
-            server.url, prefix=prefix, glob=glob, headers=server.headers(server.url), retry=QUICK
+            server.url,
+            prefix=prefix,
+            glob=glob,
+            attributes=wanted,
+            headers=server.headers(server.url),
+            retry=QUICK,
         )
 
     if interval is None:

@@ -59,6 +59,8 @@ VERBS: Final[Table] = {
     "read": Verb("read:read", "Read a stream, and follow it until it is closed."),
     "tail": Verb("tail:tail", "Follow a stream live, beginning with its last messages."),
     "head": Verb("head:head", "Show a stream's metadata without reading it."),
+    "set": Verb("set:set_stream", "Change how long a stream lives, what it keeps, its attributes."),
+    "trim": Verb("trim:trim", "Drop the beginning of a stream, up to an offset."),
     "close": Verb("close:close", "Close a stream: readers see its end, appends are refused."),
     "delete": Verb("delete:delete", "Delete streams; asks for confirmation on a terminal."),
     "fork": Verb("fork:fork", "Create a stream that begins with another's content."),

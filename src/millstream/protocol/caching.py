@@ -3,7 +3,7 @@
 A range of a stream never changes, so it may be cached. Closing a stream changes the headers of its last
 range, so the tag changes too: a 304 must never hide the end of a stream.
 
-PROTOCOL.md 10; rules G2, G3, G6, X6 to X8.
+PROTOCOL.md 10; rules G2, G3, G6, X6 to X8, X10.
 """
 
 from typing import Final
@@ -41,14 +41,14 @@ def for_read(offset: int, allowed: bytes, origin: Origin | None = None, *, is_em
     return NO_STORE if offset == NOW else allowed
 
 
-def entity_tag(stream_id: int, start: int, end: int, closed: bool) -> bytes:
-    """Give the tag of the range [start, end) of a stream (rule G3)."""
-    return b'"%x:%d:%d%b"' % (stream_id, start, end, b":c" if closed else b"")
+def entity_tag(incarnation: bytes, start: int, end: int, closed: bool) -> bytes:
+    """Give the tag of the range [start, end) of a stream; one made anew shares none (rules G3, X10)."""
+    return b'"%b:%d:%d%b"' % (incarnation, start, end, b":c" if closed else b"")
 
 
-def tail_tag(stream_id: int, tail: int, *, closed: bool) -> bytes:
+def tail_tag(incarnation: bytes, tail: int, *, closed: bool) -> bytes:
     """Give the tag of a stream's tail, which is that of a read which finds nothing new (rule X6)."""
-    return entity_tag(stream_id, tail, tail, closed)
+    return entity_tag(incarnation, tail, tail, closed)
 
 
 def encoded_tag(tag: bytes, coding: bytes) -> bytes:

@@ -59,12 +59,12 @@ def parse_condition(fields: Mapping[bytes, bytes]) -> Condition | None:
     return Condition(offset, tags) if offset is not None or tags is not None else None
 
 
-def refuse(condition: Condition, stream_id: int, tail: int) -> OffsetConflict | TagConflict | None:
+def refuse(condition: Condition, incarnation: bytes, tail: int) -> OffsetConflict | TagConflict | None:
     """Compare a condition with the tail of a stream that is open; None if it holds."""
     if condition.offset is not None and condition.offset != tail:
         return OffsetConflict(condition.offset, tail)
     if condition.tags is not None:
-        tag = tail_tag(stream_id, tail, closed=False)
+        tag = tail_tag(incarnation, tail, closed=False)
         if tag not in condition.tags:
             return TagConflict(tail, tag)
     return None

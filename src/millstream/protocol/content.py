@@ -4,7 +4,10 @@ A stream's type is stored and returned exactly as it was given. Two types match 
 do, in any case and with any parameters; so `application/json; charset=utf-8` may append to
 `application/json`.
 
-PROTOCOL.md 5.8, 9; rules C1, C6, A2, A10, L4.
+JSON is what says so: `application/json`, and every type with the suffix `+json` (RFC 6839), such as
+`application/cloudevents+json`. Nothing else in the project decides this.
+
+PROTOCOL.md 5.8, 9; rules C1, C6, A2, A10, L4, X10.
 """
 
 import enum
@@ -39,9 +42,9 @@ def media_type(content_type: bytes) -> bytes:
 
 @lru_cache(maxsize=1024)
 def kind_of(content_type: bytes) -> Kind:
-    """Tell how a stream of this type is framed."""
+    """Tell how a new stream of this type is framed."""
     essence = media_type(content_type)
-    if essence == b"application/json":
+    if essence == b"application/json" or essence.endswith(b"+json"):
         return Kind.JSON
     if essence.startswith(b"text/"):
         return Kind.TEXT
@@ -52,6 +55,12 @@ def kind_of(content_type: bytes) -> Kind:
 def is_json(content_type: bytes) -> bool:
     """Tell whether a stream of this type holds JSON."""
     return kind_of(content_type) is Kind.JSON
+
+
+@lru_cache(maxsize=1024)
+def may_be_bytes(content_type: bytes) -> bool:
+    """Tell whether this is JSON now and was not always: a stream with `+json` may be older than that rule."""
+    return is_json(content_type) and media_type(content_type) != b"application/json"
 
 
 @lru_cache(maxsize=1024)

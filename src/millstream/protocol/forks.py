@@ -15,7 +15,7 @@ PROTOCOL.md 4.2; rules F1, F2, X4.
 
 import msgspec
 
-from millstream.protocol import retention
+from millstream.protocol import attributes, retention
 from millstream.protocol.boundaries import Appends, Messages
 from millstream.protocol.content import Kind, same_type
 from millstream.protocol.lifecycle import Create, complete_create
@@ -108,7 +108,7 @@ def plan_fork(
     now_ms: int,
     inherited_ms: int,
 ) -> Create:
-    """Decide a PUT that forks: an open stream without producers; limits that it does not set it inherits.
+    """Decide a PUT that forks: an open stream without producers; what it does not set it inherits.
 
     `inherited_ms` is when the last append arrived that it inherits; its own are never earlier (rule X7).
     """
@@ -127,15 +127,20 @@ def plan_fork(
         first_ms=source.first_time_ms if base > source.start else 0,
         written_ms=inherited_ms,
         marks=retention.inherited(source.marks, limits, source.start, base, max(now_ms, inherited_ms)),
+        attributes=attributes.merged(source.attributes, request.attributes),
     )
     return complete_create(stream, request, now_ms)
 
 
 def share(source: Stream, base: int) -> None:
-    """Keep what a new fork may read of its source: from the source's start to the fork's base."""
-    if source.retention:
-        shared = source.shared or Shared(source.start, source.first_append, base)
-        source.shared = msgspec.structs.replace(shared, end=max(shared.end, base))
+    """Keep what a new fork may read of its source: from the source's start to the fork's base.
+
+    The caller has already incremented the count. Forks that a former version made of a stream that kept
+    everything have left no trace, so for them everything is kept.
+    """
+    end = base if source.fork_count <= 1 else source.tail
+    shared = source.shared or Shared(source.start, source.first_append, end)
+    source.shared = msgspec.structs.replace(shared, end=max(shared.end, base))
 
 
 def unshare(source: Stream) -> None:

@@ -8,7 +8,7 @@ PROTOCOL.md 4.1, 5.1, 5.4; rules C1, C4 to C6, F2, X4, X7.
 
 import msgspec
 
-from millstream.protocol import json_frames, retention
+from millstream.protocol import attributes, json_frames, retention
 from millstream.protocol.content import DEFAULT_TYPE, Kind, kind_of, same_type
 from millstream.protocol.errors import MalformedError
 from millstream.protocol.requests import CreateRequest
@@ -54,7 +54,11 @@ CreatePlan = Create | Exists | CreateRefusal
 
 
 def plan_existing(stream: Stream, request: CreateRequest) -> Exists | ConfigMismatch | NameInUse:
-    """Decide a PUT on a name that is taken: it succeeds with the same configuration (rule C1)."""
+    """Decide a PUT on a name that is taken: it succeeds with the same configuration (rule C1).
+
+    That is the one which the stream was created with, or the one which a PATCH has given it since (rule X10).
+    Attributes do not count: they are notes, and those that the stream has stay.
+    """
     if stream.soft_deleted:
         return NameInUse(stream.name)
     fork = stream.fork
@@ -69,9 +73,13 @@ def plan_existing(stream: Stream, request: CreateRequest) -> Exists | ConfigMism
     wanted_type = request.content_type or (stream.content_type if fork is not None else DEFAULT_TYPE)
     if not same_type(wanted_type, stream.content_type):
         return ConfigMismatch(stream.name, "content type")
-    if not request.lifetime.same(stream.requested_lifetime):
+    if not request.lifetime.same(stream.requested_lifetime) and not (
+        stream.is_lifetime_changed and request.lifetime.same(stream.lifetime)
+    ):
         return ConfigMismatch(stream.name, "TTL or expiry")
-    if request.retention != stream.requested_retention:
+    if request.retention != stream.requested_retention and not (
+        stream.is_retention_changed and request.retention == stream.retention
+    ):
         return ConfigMismatch(stream.name, "retention")
     if request.closed != stream.closed:
         return ConfigMismatch(stream.name, "closed flag")
@@ -90,6 +98,7 @@ def plan_create(
         created_ms=now_ms,
         lifetime=request.lifetime,
         retention=request.retention.or_else(usual),
+        attributes=attributes.merged(attributes.NONE, request.attributes),
     )
     return complete_create(stream, request, now_ms)
 

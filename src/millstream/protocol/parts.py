@@ -22,7 +22,7 @@ import msgspec
 
 from millstream.protocol import conditions, headers
 from millstream.protocol.conditions import Condition, parse_condition
-from millstream.protocol.content import same_type
+from millstream.protocol.content import JSON, same_type
 from millstream.protocol.errors import MalformedError
 from millstream.protocol.producers import DEFAULT_LIMITS, Limits, Stamp, parse_stamp
 from millstream.protocol.queries import Query
@@ -54,6 +54,8 @@ class StageRequest(msgspec.Struct, frozen=True, gc=False):
     id: str
     data: bytes
     content_type: bytes
+    raw: bytes | None = None
+    """The part as it came, see `AppendRequest`."""
 
 
 class CommitRequest(msgspec.Struct, frozen=True):
@@ -108,7 +110,7 @@ def parse_stage(id: str, fields: Headers, body: bytes) -> StageRequest:
             "Producer headers, Stream-Seq, Stream-Expected-Offset, If-Match and Stream-Closed "
             "go with the commit.",
         )
-    return StageRequest(id, append.data, append.content_type)
+    return StageRequest(id, append.data, append.content_type, append.raw)
 
 
 def parse_commit(fields: Headers, body: bytes) -> CommitRequest | AppendRequest:
@@ -202,16 +204,17 @@ def plan_stage(
         return Closed(stream.tail)
     if not same_type(request.content_type, stream.content_type):
         return TypeMismatch(stream.content_type, request.content_type)
+    data = request.data if request.raw is None or stream.kind is JSON else request.raw
     staged = stream.staged or _NOTHING
     part = staged.parts.get(request.id)
     if part is not None:
-        same = part.size == len(request.data) and stored(part.number) == request.data
+        same = part.size == len(data) and stored(part.number) == data
         return AlreadyStaged() if same else PartConflict(request.id)
     if len(staged.parts) >= MAX_PARTS:
         return TooManyParts()
-    if staged.size + len(request.data) > max_staged_bytes:
+    if staged.size + len(data) > max_staged_bytes:
         return StagedTooMuch(max_staged_bytes)
-    return Stage(request.id, request.data)
+    return Stage(request.id, data)
 
 
 def plan_commit(
@@ -234,7 +237,7 @@ def plan_commit(
     if full := refuse_growth(stream.own_bytes, size, max_bytes):
         return full
     if request.condition is not None:
-        conflict = conditions.refuse(request.condition, stream.id, stream.tail)
+        conflict = conditions.refuse(request.condition, stream.incarnation, stream.tail)
         if conflict is not None:
             return conflict
     append = Append(b"", stream.tail + size, request.closes, request.stamp, request.seq, plan.forgets)

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
-from millstream.protocol import caching, forks, headers, lifecycle, parts, reads, streams
+from millstream.protocol import caching, forks, headers, lifecycle, parts, reads, streams, trims
 from millstream.protocol.conditions import OffsetConflict, TagConflict
 from millstream.protocol.errors import (
     MalformedError,
@@ -418,6 +418,11 @@ def _offset_unaligned(_refusal: reads.OffsetUnaligned) -> Reply:
     return problem(400, "INVALID_OFFSET", "The offset is inside a message; use one from Stream-Next-Offset.")
 
 
+def _trim_beyond_tail(refusal: trims.TrimBeyondTail) -> Reply:
+    tail = format_offset(refusal.tail).decode()
+    return problem(400, "TRIM_BEYOND_TAIL", f"The stream ends at {tail}; trim=now drops all of it.")
+
+
 REFUSALS: Final[dict[type, Callable[[Any], Reply]]] = {
     streams.NotFound: _not_found,
     streams.SoftDeleted: _soft_deleted,
@@ -450,6 +455,7 @@ REFUSALS: Final[dict[type, Callable[[Any], Reply]]] = {
     forks.SubOffsetOvershoot: _sub_offset_overshoot,
     reads.OffsetGone: _offset_gone,
     reads.OffsetUnaligned: _offset_unaligned,
+    trims.TrimBeyondTail: _trim_beyond_tail,
     reads.ReadFailed: lambda _: INTERNAL_ERROR,
     MalformedError: lambda error: malformed(error),
 }

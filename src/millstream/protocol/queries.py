@@ -40,6 +40,10 @@ class Query:
             raise MalformedError("REPEATED_PARAMETER", f"The parameter {name.decode()} may be given once.")
         return self._values.get(name)
 
+    def names(self, prefix: bytes) -> list[bytes]:
+        """Give the names of parameters that begin with a prefix."""
+        return [name for name in self._values if name.startswith(prefix)]
+
     def has(self, name: bytes) -> bool:
         """Tell whether a parameter was given."""
         return name in self._values

@@ -13,6 +13,7 @@ import msgspec
 from millstream.protocol.boundaries import Appends, Messages
 from millstream.protocol.content import JSON, Kind
 from millstream.protocol.expiry import Lifetime
+from millstream.protocol.incarnations import incarnation
 from millstream.protocol.offsets import NOW, START
 from millstream.protocol.requests import ReadRequest
 
@@ -63,6 +64,12 @@ class Chunk(msgspec.Struct, frozen=True, gc=False):
     """When the last append before its end arrived, which may be before its start; 0 if there is none."""
     runs: "tuple[Run, ...]" = ()
     """The appends in it by their times, where they were asked for."""
+    created_ms: int = 0
+
+    @property
+    def incarnation(self) -> bytes:
+        """Which of the streams that its path had this one is (rule X10)."""
+        return incarnation(self.stream_id, self.created_ms)
 
     @property
     def is_held(self) -> bool:
@@ -91,6 +98,11 @@ def poll_outcome(chunk: Chunk, until: int | None) -> PollOutcome:
     if chunk.end > chunk.start or (until is not None and chunk.end >= until):
         return PollOutcome.DATA
     return PollOutcome.END if chunk.at_end else PollOutcome.WAIT
+
+
+def poll_timeout_ms(request: ReadRequest, most_ms: int) -> int:
+    """Decide how long a long-poll waits: as its client asks, and never longer than the server's polls do."""
+    return most_ms if request.timeout_ms is None else min(request.timeout_ms, most_ms)
 
 
 def plan_read(

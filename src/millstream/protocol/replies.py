@@ -11,7 +11,18 @@ from typing import Any, Final
 
 import msgspec
 
-from millstream.protocol import caching, headers, json_frames, lifecycle, parts, problems, reads, streams
+from millstream.protocol import (
+    caching,
+    configuration,
+    headers,
+    json_frames,
+    lifecycle,
+    parts,
+    problems,
+    reads,
+    streams,
+    trims,
+)
 from millstream.protocol.content import JSON, Kind, is_active
 from millstream.protocol.http import Header, Reply
 from millstream.protocol.offsets import format_offset
@@ -19,7 +30,7 @@ from millstream.protocol.times import format_time
 
 EXTENSIONS: Final = (
     headers.MILLSTREAM_EXTENSIONS,
-    b"until, list, delete, parts, retain, expect, time, last, events",
+    b"until, list, delete, parts, retain, expect, time, last, events, patch",
 )
 
 _CLOSED = (headers.STREAM_CLOSED, b"true")
@@ -34,6 +45,10 @@ _SANDBOX = (
 
 def _next(offset: int) -> Header:
     return headers.STREAM_NEXT_OFFSET, format_offset(offset)
+
+
+def _incarnation(found: reads.Chunk | streams.Stream) -> Header:
+    return headers.STREAM_INCARNATION, found.incarnation
 
 
 def _number(name: bytes, value: int) -> Header:
@@ -78,16 +93,38 @@ def _committed(change: parts.Commit) -> Reply:
 
 def created(stream: streams.Stream, location: bytes) -> Reply:
     """Answer a creation, with the new stream's URL (rules C1, C2)."""
-    return Reply(201, [(b"location", location), *_description(stream)])
+    return Reply(201, [(b"location", location), *_description(stream), *_attributes(stream)])
 
 
 def _exists(plan: lifecycle.Exists) -> Reply:
-    return Reply(200, _description(plan.stream))
+    return Reply(200, [*_description(plan.stream), *_attributes(plan.stream)])
+
+
+def _attributes(stream: streams.Stream) -> list[Header]:
+    return [(headers.STREAM_ATTRIBUTES, stream.attributes)] if stream.attributes else []
 
 
 def _description(stream: streams.Stream) -> list[Header]:
-    about = [(headers.CONTENT_TYPE, stream.content_type), _next(stream.tail)]
+    about = [
+        (headers.CONTENT_TYPE, stream.content_type),
+        _next(stream.tail),
+        _incarnation(stream),
+    ]
     return [*about, _CLOSED] if stream.closed else about
+
+
+# -- Changing what lives (rule X10) --------------------------------------------------------------
+
+
+def _configured(plan: configuration.Configured) -> Reply:
+    stream = plan.stream
+    closed = [_CLOSED] if stream.closed else []
+    about = [_next(stream.tail), _incarnation(stream), *closed, *_configuration(stream)]
+    return Reply(204, [*about, *_kept(stream), _NO_STORE])
+
+
+def _trimmed(plan: trims.Trimmed) -> Reply:
+    return Reply(204, [(headers.STREAM_EARLIEST_OFFSET, format_offset(plan.start)), _next(plan.tail)])
 
 
 # -- Reading -------------------------------------------------------------------------------------
@@ -105,7 +142,12 @@ def read(
 
     A read that named no offset is told where it began (`is_resolved`; rules X7, X8).
     """
-    reply = [(headers.CONTENT_TYPE, chunk.content_type), _next(chunk.end)]
+    incarnation = chunk.incarnation
+    reply = [
+        (headers.CONTENT_TYPE, chunk.content_type),
+        _next(chunk.end),
+        (headers.STREAM_INCARNATION, incarnation),
+    ]
     if is_active(chunk.content_type):
         reply.append(_SANDBOX)
     if chunk.up_to_date:
@@ -120,7 +162,7 @@ def read(
     if cache == caching.NO_STORE:
         reply.append(_NO_STORE)
     else:
-        tag = caching.entity_tag(chunk.stream_id, chunk.start, chunk.end, chunk.at_end)
+        tag = caching.entity_tag(incarnation, chunk.start, chunk.end, chunk.at_end)
         reply += (b"etag", tag), (b"cache-control", cache)
         if if_none_match is not None and caching.matches(if_none_match, tag):
             return Reply(304, reply)
@@ -144,14 +186,14 @@ def _add_times(reply: list[Header], first_ms: int, last_ms: int) -> None:
 def nothing_new(chunk: reads.Chunk, cursor: int) -> Reply:
     """Answer a long-poll that timed out, or that has reached the end of a closed stream (rule L2)."""
     end = _CLOSED if chunk.at_end else _number(headers.STREAM_CURSOR, cursor)
-    reply = [_next(chunk.end), _UP_TO_DATE, end, _NO_STORE]
+    reply = [_next(chunk.end), _UP_TO_DATE, end, _incarnation(chunk), _NO_STORE]
     _add_times(reply, 0, chunk.last_ms)
     return Reply(204, reply)
 
 
 def event_stream(chunk: reads.Chunk, *, is_resolved: bool = False) -> Reply:
     """Begin a response of server-sent events (rule L4)."""
-    reply = _events(caching.EVENT_STREAM)
+    reply = [*_events(caching.EVENT_STREAM), _incarnation(chunk)]
     if chunk.kind is Kind.BINARY:
         reply.append((headers.STREAM_SSE_DATA_ENCODING, b"base64"))
     if is_resolved:
@@ -171,17 +213,21 @@ def _events(cache: bytes) -> list[Header]:
 
 def head(stream: streams.Stream, if_none_match: bytes | None = None) -> Reply:
     """Describe a stream as it was configured, with the tag of its tail (rules G8, X6)."""
-    tag = caching.tail_tag(stream.id, stream.tail, closed=stream.closed)
-    about = _description(stream)
-    about.append((b"etag", tag))
+    tag = caching.tail_tag(stream.incarnation, stream.tail, closed=stream.closed)
+    about = [*_description(stream), (b"etag", tag), *_configuration(stream), *_kept(stream)]
+    _add_times(about, stream.first_time_ms, stream.last_time_ms)
+    is_known = if_none_match is not None and caching.matches(if_none_match, tag)
+    return Reply(304 if is_known else 200, [*about, _NO_STORE, EXTENSIONS])
+
+
+def _configuration(stream: streams.Stream) -> list[Header]:
+    """Give how long a stream lives, and its attributes."""
+    about: list[Header] = []
     if stream.lifetime.ttl_s is not None:
         about.append(_number(headers.STREAM_TTL, stream.lifetime.ttl_s))
     if stream.lifetime.expires_at is not None:
         about.append((headers.STREAM_EXPIRES_AT, stream.lifetime.expires_at))
-    about += _kept(stream)
-    _add_times(about, stream.first_time_ms, stream.last_time_ms)
-    is_known = if_none_match is not None and caching.matches(if_none_match, tag)
-    return Reply(304 if is_known else 200, [*about, _NO_STORE, EXTENSIONS])
+    return [*about, *_attributes(stream)]
 
 
 def _kept(stream: streams.Stream) -> list[Header]:
@@ -230,6 +276,8 @@ def _listed(stream: streams.Stream, may_read: Callable[[str], bool]) -> dict[str
         "retainSeconds": stream.retention.seconds,
         "forkedFrom": fork.source_name if fork is not None and may_read(fork.source_name) else None,
         "inheritedBytes": stream.inherited_bytes,
+        "attributes": msgspec.Raw(stream.attributes or b"{}"),
+        "incarnation": stream.incarnation.decode(),
     }
 
 
@@ -249,6 +297,8 @@ _REPLIES: Final[dict[type, Callable[[Any], Reply]]] = problems.REFUSALS | {
     parts.AlreadyStaged: lambda _: _NO_CONTENT,
     parts.Drop: lambda _: _NO_CONTENT,
     parts.Commit: _committed,
+    configuration.Configured: _configured,
+    trims.Trimmed: _trimmed,
 }
 
 

@@ -13,8 +13,9 @@ from typing import Final
 import msgspec
 
 from millstream.protocol import headers, json_frames
+from millstream.protocol.attributes import Changes, parse_attributes
 from millstream.protocol.conditions import IF_MATCH, Condition, parse_condition
-from millstream.protocol.content import is_json
+from millstream.protocol.content import is_json, may_be_bytes
 from millstream.protocol.cursors import parse_cursor
 from millstream.protocol.errors import MalformedError
 from millstream.protocol.expiry import FOREVER, Lifetime, parse_lifetime
@@ -34,6 +35,9 @@ MAX_PAGE: Final = 1000
 USUAL_PAGE: Final = 100
 """Streams in one page of a listing that asks for no other number."""
 
+_ATTRIBUTE: Final = b"attr."
+"""The beginning of a parameter that selects streams by an attribute."""
+
 
 class AppendRequest(msgspec.Struct, frozen=True, gc=False):
     """A POST: data to append, as it will be stored, or a close, or both."""
@@ -44,6 +48,8 @@ class AppendRequest(msgspec.Struct, frozen=True, gc=False):
     stamp: Stamp | None
     seq: bytes | None
     condition: Condition | None = None
+    raw: bytes | None = None
+    """The body as it came, where an older stream of its type may hold bytes and not JSON."""
 
 
 class CreateRequest(msgspec.Struct, frozen=True):
@@ -57,6 +63,7 @@ class CreateRequest(msgspec.Struct, frozen=True):
     fork_offset: int | None = None
     fork_sub_offset: int = 0
     retention: Retention = KEEP_ALL
+    attributes: Changes = {}
     messages: bytes | MalformedError | None = None
     """The body framed as JSON, or why it is not JSON; None if nobody has looked (see `check_content`)."""
 
@@ -85,6 +92,8 @@ class ReadRequest(msgspec.Struct, frozen=True, gc=False):
     """Where to begin, instead of at the offset (rules X7, X8)."""
     times: bool = False
     """Whether a response, or an event, holds appends of one time only (rule X7)."""
+    timeout_ms: int | None = None
+    """How long a long-poll waits at most, if its client says so (rule X10)."""
 
 
 class ListingRequest(msgspec.Struct, frozen=True, gc=False):
@@ -94,6 +103,8 @@ class ListingRequest(msgspec.Struct, frozen=True, gc=False):
     glob: str
     after: str
     limit: int
+    attributes: Mapping[str, str] = {}
+    """The values that the attributes of some names must have (rule X10)."""
 
 
 class DeletionRequest(msgspec.Struct, frozen=True, gc=False):
@@ -114,10 +125,12 @@ def parse_append(fields: Headers, body: bytes) -> AppendRequest:
     content_type = fields.get(headers.CONTENT_TYPE, b"")
     closes = headers.STREAM_CLOSED in fields and headers.is_true(fields[headers.STREAM_CLOSED])
     stamp = parse_stamp(fields)
+    raw = None
     if body:
         if not content_type:
             raise MalformedError("MISSING_CONTENT_TYPE", "An append with a body needs a Content-Type.")
         if is_json(content_type):
+            raw = body if may_be_bytes(content_type) else None
             body = json_frames.frame(body)
             if not body:
                 raise MalformedError("EMPTY_APPEND", "An empty JSON array appends nothing.")
@@ -126,7 +139,7 @@ def parse_append(fields: Headers, body: bytes) -> AppendRequest:
     condition = None
     if headers.STREAM_EXPECTED_OFFSET in fields or IF_MATCH in fields:
         condition = parse_condition(fields)
-    return AppendRequest(body, content_type, closes, stamp, fields.get(headers.STREAM_SEQ), condition)
+    return AppendRequest(body, content_type, closes, stamp, fields.get(headers.STREAM_SEQ), condition, raw)
 
 
 def parse_create(fields: Headers, body: bytes) -> CreateRequest:
@@ -143,6 +156,7 @@ def parse_create(fields: Headers, body: bytes) -> CreateRequest:
         sub_offset = headers.parse_canonical_integer(fork_sub_offset, "Stream-Fork-Sub-Offset")
         if sub_offset and fork_offset is None:
             raise MalformedError("SUB_OFFSET_WITHOUT_OFFSET", "A fork sub-offset needs Stream-Fork-Offset.")
+    noted = fields.get(headers.STREAM_ATTRIBUTES)
     return CreateRequest(
         body=body,
         content_type=fields.get(headers.CONTENT_TYPE) or None,
@@ -154,6 +168,7 @@ def parse_create(fields: Headers, body: bytes) -> CreateRequest:
         retention=parse_retention(
             fields.get(headers.STREAM_RETAIN_BYTES), fields.get(headers.STREAM_RETAIN_SECONDS)
         ),
+        attributes=parse_attributes(noted) if noted is not None else {},
     )
 
 
@@ -202,6 +217,7 @@ def parse_read(query: Query) -> ReadRequest:
     until = query.one(b"until")
     limit = query.one(b"limit")
     cursor = query.one(b"cursor")
+    timeout = query.one(b"timeout")
     return ReadRequest(
         offset=parse_offset(offset) if offset is not None else START,
         live=live,
@@ -210,6 +226,7 @@ def parse_read(query: Query) -> ReadRequest:
         limit=_parse_limit(limit) if limit is not None else None,
         origin=origin,
         times=_parse_flag(query, b"times"),
+        timeout_ms=headers.parse_integer(timeout, "timeout") if timeout is not None else None,
     )
 
 
@@ -235,7 +252,8 @@ def asks_what_get_answers(query: Query) -> bool:
 def parse_listing(query: Query) -> ListingRequest:
     """Read the parameters of a listing."""
     limit = _page_size(query, USUAL_PAGE)
-    return ListingRequest(_text(query, b"prefix"), _glob(query), _text(query, b"cursor"), limit)
+    after = _text(query, b"cursor")
+    return ListingRequest(_text(query, b"prefix"), _glob(query), after, limit, _attributes(query))
 
 
 def parse_deletion(query: Query) -> DeletionRequest:
@@ -246,9 +264,18 @@ def parse_deletion(query: Query) -> DeletionRequest:
             "MISSING_PREFIX",
             "Say what to delete: prefix=/chat/ or glob=/chat/*, or prefix=/ for every stream.",
         )
+    if query.names(_ATTRIBUTE):
+        raise MalformedError("INVALID_PARAMETER", "Streams are deleted by path only, not by attributes.")
     if prefix and not prefix.startswith("/"):
         raise MalformedError("INVALID_PREFIX", "prefix begins with a slash, as every stream's path does.")
     return DeletionRequest(prefix, glob, _text(query, b"cursor"), _page_size(query, MAX_PAGE))
+
+
+def _attributes(query: Query) -> Mapping[str, str]:
+    try:
+        return {name[len(_ATTRIBUTE) :].decode(): _text(query, name) for name in query.names(_ATTRIBUTE)}
+    except UnicodeDecodeError:
+        raise MalformedError("INVALID_PARAMETER", "The name of an attribute must be UTF-8.") from None
 
 
 def _page_size(query: Query, usual: int) -> int:

@@ -7,8 +7,9 @@ trimmed. Trims remove whole appends, oldest first:
                                                    `-- an append begins here
 
 The limits are lower bounds: up to a sixteenth more is kept, so that a stream is not trimmed at every
-append. Offsets never change; one before `start` is gone. `plan_trim` decides; `apply_trim` is the only
-way in which a stream's start moves, and an engine that replays its log calls the same function.
+append. Offsets never change; one before `start` is gone. `plan_trim` decides, and so does a client that
+trims (`trims`); `apply_trim` is the only way in which a stream's start moves, and an engine that replays
+its log calls the same function.
 
 Marks remember when something was written, at most a few dozen of them: each says that all bytes before
 a position were written by a time. A mark covers a sixteenth of the time that is kept.
@@ -179,6 +180,8 @@ class Trimmed(Protocol):
     first_ms: int
     marks: Marks
     soft_deleted: bool
+    fork_count: int
+    shared: "Shared | None"
 
 
 def plan_trim(stream: Trimmed, now_ms: int, appends: CountedAppends) -> Trim | None:
@@ -192,7 +195,9 @@ def plan_trim(stream: Trimmed, now_ms: int, appends: CountedAppends) -> Trim | N
 
 
 def apply_trim(stream: Trimmed, change: Trim) -> None:
-    """Move a stream's start."""
+    """Move a stream's start; what forks may read of it stays for them, also for those of former versions."""
+    if stream.fork_count and stream.shared is None:
+        stream.shared = Shared(stream.start, stream.first_append, stream.tail)
     stream.start, stream.first_append, stream.first_ms = change.start, change.first_append, change.first_ms
     stream.marks = after(stream.marks, change.start)
 

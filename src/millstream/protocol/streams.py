@@ -10,10 +10,11 @@ PROTOCOL.md 5.2, 5.3; rules A1, A2, A4 to A9, X4, X6, X7.
 
 import msgspec
 
-from millstream.protocol import conditions, producers, retention
+from millstream.protocol import attributes, conditions, producers, retention
 from millstream.protocol.conditions import OffsetConflict, TagConflict
-from millstream.protocol.content import Kind, same_type
+from millstream.protocol.content import JSON, Kind, same_type
 from millstream.protocol.expiry import FOREVER, Lifetime
+from millstream.protocol.incarnations import incarnation
 from millstream.protocol.producers import (
     NO_FLOOR,
     BadStart,
@@ -78,6 +79,15 @@ class Stream(msgspec.Struct, omit_defaults=True, gc=False):
     """When the first append that is kept arrived; 0 if that was when the stream was created."""
     closed_ms: int = 0
     """When the stream was closed, if not by its last append."""
+    attributes: bytes = attributes.NONE
+    is_lifetime_changed: bool = False
+    """Whether a PATCH has set or removed a lifetime; then that one counts beside the requested one."""
+    is_retention_changed: bool = False
+
+    @property
+    def incarnation(self) -> bytes:
+        """Which of the streams that its path had this one is (rule X10)."""
+        return incarnation(self.id, self.created_ms)
 
     @property
     def last_write_ms(self) -> int:
@@ -252,6 +262,8 @@ def plan_append(
     if stream.closed:
         return _plan_on_closed(stream, request)
     data, content_type = request.data, request.content_type
+    if request.raw is not None and stream.kind is not JSON:
+        data = request.raw
     if data and content_type != stream.content_type and not same_type(content_type, stream.content_type):
         return TypeMismatch(stream.content_type, content_type)
     forgets: tuple[bytes, ...] = ()
@@ -272,7 +284,7 @@ def plan_append(
     if max_bytes and data and (full := refuse_growth(stream.own_bytes, len(data), max_bytes)):
         return full
     if request.condition is not None:
-        conflict = conditions.refuse(request.condition, stream.id, stream.tail)
+        conflict = conditions.refuse(request.condition, stream.incarnation, stream.tail)
         if conflict is not None:
             return conflict
     return Append(data, stream.tail + len(data), request.closes, stamp, request.seq, forgets)

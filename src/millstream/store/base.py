@@ -10,6 +10,8 @@ decision, makes it durable and returns it. Each method is one row:
         delete   DELETE   5.4      gone, or kept for its forks
         delete_some       X11       those of a prefix or a glob, page by page
         stage    POST     X3       a part, stored but invisible; `commit` appends parts, `drop_part` drops one
+        configure PATCH   X10      another lifetime, retention, other attributes, in one atomic change
+        trim     POST     X10      a later start: what is before is dropped
         listing  GET      X2       names in order, page by page
         expire   -        5.1, X4  end streams whose time is over, trim those that hold too much
 
@@ -20,11 +22,13 @@ method decides without awaiting.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 import msgspec
 
+from millstream.protocol.configuration import Configured as ConfiguredPlan
+from millstream.protocol.configuration import ConfigureRequest
 from millstream.protocol.errors import MalformedError
 from millstream.protocol.forks import ForkRefusal
 from millstream.protocol.lifecycle import CreatePlan, Delete
@@ -33,6 +37,7 @@ from millstream.protocol.reads import Chunk, OffsetGone, OffsetUnaligned, ReadFa
 from millstream.protocol.requests import AppendRequest, CreateRequest, DeletionRequest, ReadRequest
 from millstream.protocol.retention import KEEP_ALL, Retention
 from millstream.protocol.streams import AppendPlan, NotFound, SoftDeleted, Stream, Unstored
+from millstream.protocol.trims import TrimPlan, TrimRequest
 from millstream.store.measures import Measures, Sizes
 from millstream.store.pending import Eventually
 
@@ -45,6 +50,10 @@ Deleted = Delete | Missing | Unstored
 Staged = StagePlan | Missing | Unstored
 Committed = CommitPlan | Missing | Unstored
 Dropped = Drop | Missing | Unstored
+Configured = ConfiguredPlan | Missing | Unstored
+Trimmed = TrimPlan | Missing | Unstored
+
+NO_ATTRIBUTES: Mapping[str, str] = {}
 
 Listener = Callable[[str], None]
 
@@ -208,7 +217,23 @@ class Store(ABC):
         """Drop a part; one that is not there counts as dropped."""
 
     @abstractmethod
-    def listing(self, prefix: str, glob: str | None, after: str, limit: int, now_ms: int) -> Eventually[Page]:
+    def configure(self, name: str, request: ConfigureRequest, now_ms: int) -> Eventually[Configured]:
+        """Change how long a stream lives, what it keeps and its attributes, in one atomic change."""
+
+    @abstractmethod
+    def trim(self, name: str, request: TrimRequest, now_ms: int) -> Eventually[Trimmed]:
+        """Drop the beginning of a stream; what forks share stays for them."""
+
+    @abstractmethod
+    def listing(
+        self,
+        prefix: str,
+        glob: str | None,
+        after: str,
+        limit: int,
+        now_ms: int,
+        attributes: Mapping[str, str] = NO_ATTRIBUTES,
+    ) -> Eventually[Page]:
         """List streams in the order of their names, beginning after a name."""
 
     @property

@@ -10,12 +10,14 @@ None of them decides anything: decisions are made by the table, with the functio
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Protocol, TypeVar
 
-from millstream.protocol import lifecycle, parts, retention, streams
+from millstream.protocol import configuration, lifecycle, parts, retention, streams
+from millstream.protocol.configuration import Configuration
 from millstream.protocol.streams import Stream, Unstored
 from millstream.store.base import (
     Appended,
     Backlog,
     Committed,
+    Configured,
     Created,
     Deleted,
     Dropped,
@@ -120,7 +122,13 @@ class Journal(Backlog, Protocol):
         """Record that a TTL was renewed, where that is worth a record."""
         ...
 
-    def trim(self, entry: StreamEntry, change: retention.Trim) -> None:
+    def configure(
+        self, entry: StreamEntry, plan: configuration.Configured, change: Configuration
+    ) -> Eventually[Configured]:
+        """Record another configuration; then readers see it (`StreamEntry.show_change`)."""
+        ...
+
+    def trim(self, entry: StreamEntry, change: retention.Trim) -> Eventually[retention.Trim | Unstored]:
         """Record that a stream starts later, then free the bytes before."""
         ...
 

@@ -17,8 +17,9 @@ from typing import Final, Protocol
 
 import msgspec
 
-from millstream.protocol import forks, lifecycle, lineage, parts, streams
+from millstream.protocol import configuration, forks, lifecycle, lineage, parts, streams
 from millstream.protocol.boundaries import Index
+from millstream.protocol.configuration import Configuration
 from millstream.protocol.reads import Run
 from millstream.protocol.streams import NotSaved, Stream
 from millstream.store.pieces import Piece
@@ -91,6 +92,10 @@ class StreamEntry(msgspec.Struct, eq=False, gc=False):
     used: bool = False
     """Whether it was looked up since it was last considered for eviction."""
     watched_ms: int = NOT_WATCHED
+    shown: Configuration | None = None
+    """The durable configuration, while that of the accepted state is not durable yet."""
+    hidden_changes: int = 0
+    """How many changes of the configuration are not durable yet."""
 
     def __post_init__(self) -> None:
         stream = self.stream
@@ -112,11 +117,12 @@ class StreamEntry(msgspec.Struct, eq=False, gc=False):
 
     def as_visible(self) -> Stream:
         """Give the stream in its durable state."""
-        stream = self.stream
-        if stream.tail == self.tail and stream.closed == self.closed and stream.start == self.start:
+        stream, shown = self.stream, self.shown
+        is_same = stream.tail == self.tail and stream.closed == self.closed and stream.start == self.start
+        if is_same and shown is None:
             return stream
         is_empty = self.tail == self.start
-        return msgspec.structs.replace(
+        visible = msgspec.structs.replace(
             stream,
             tail=self.tail,
             closed=self.closed,
@@ -124,6 +130,20 @@ class StreamEntry(msgspec.Struct, eq=False, gc=False):
             first_ms=0 if is_empty else self.time_at(self.start),
             written_ms=0 if is_empty else self.time_at(self.tail - 1),
         )
+        if shown is not None:
+            configuration.apply_configuration(visible, shown)
+        return visible
+
+    def hide_change(self) -> None:
+        """Remember the configuration that readers see, before it changes."""
+        if not self.hidden_changes:
+            self.shown = configuration.configuration_of(self.stream)
+        self.hidden_changes += 1
+
+    def show_change(self, change: Configuration) -> None:
+        """Let readers see a configuration that is durable; a later one may be accepted already."""
+        self.hidden_changes -= 1
+        self.shown = change if self.hidden_changes else None
 
     # -- Its bytes -------------------------------------------------------------------------------
 

@@ -1,7 +1,9 @@
 """The listing: pages of names, each with a bound on how many are looked at and for how long."""
 
 import time
+from collections.abc import Mapping
 
+from millstream.protocol.attributes import matches
 from millstream.protocol.globs import glob_matches
 from millstream.protocol.streams import Stream
 from millstream.store.base import Page
@@ -11,7 +13,15 @@ _MAX_STEPS = 10_000  # names looked at for one page, so that a glob that matches
 _MAX_S = 0.01  # time for one page, whatever is looked at; a caller continues with the next one
 
 
-def list_page(streams: Streams, prefix: str, glob: str | None, after: str, limit: int, now_ms: int) -> Page:
+def list_page(
+    streams: Streams,
+    prefix: str,
+    glob: str | None,
+    after: str,
+    limit: int,
+    now_ms: int,
+    attributes: Mapping[str, str],
+) -> Page:
     """List streams in the order of their names, beginning after a name."""
     found: list[Stream] = []
     end_s = time.thread_time() + _MAX_S  # its own time: a busy machine has no shorter pages
@@ -24,6 +34,9 @@ def list_page(streams: Streams, prefix: str, glob: str | None, after: str, limit
         entry = streams.find(name)
         if entry is None or not entry.is_visible:
             continue
-        if not entry.stream.soft_deleted and not entry.stream.expired(now_ms):
-            found.append(entry.as_visible())
+        if entry.stream.soft_deleted or entry.stream.expired(now_ms):
+            continue
+        stream = entry.as_visible()
+        if matches(stream.attributes, attributes):
+            found.append(stream)
     return Page(found, None)

@@ -4,7 +4,8 @@ import secrets
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
-from millstream.protocol import lifecycle, parts, retention, streams
+from millstream.protocol import configuration, lifecycle, parts, retention, streams
+from millstream.protocol.configuration import Configuration
 from millstream.protocol.streams import Stream
 from millstream.store.base import Listener, ignore
 from millstream.store.entries import Ending, StreamEntry
@@ -121,11 +122,20 @@ class MemoryJournal:
     def renew(self, entry: StreamEntry) -> None:
         """A renewal is in the entry; there is nothing to record."""
 
-    def trim(self, entry: StreamEntry, change: retention.Trim) -> None:
+    def configure(
+        self, entry: StreamEntry, plan: configuration.Configured, change: Configuration
+    ) -> configuration.Configured:
+        """Show another configuration."""
+        entry.show_change(change)
+        self.listener(entry.stream.name)
+        return plan
+
+    def trim(self, entry: StreamEntry, change: retention.Trim) -> retention.Trim:
         """Publish a later start, and free the bytes before it."""
         entry.publish()
         _free(entry)
         self.listener(entry.stream.name)
+        return change
 
     def stage(self, entry: StreamEntry, plan: parts.Stage, now_ms: int) -> parts.Stage:
         """A part is in the entry, and readers do not see it."""

@@ -19,15 +19,16 @@ store in memory and one on a disk.
 import copy
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from itertools import islice
 from typing import Any, Final, TypeVar
 
 import msgspec
 
-from millstream.protocol import forks, lifecycle, parts, reads, retention, streams
+from millstream.protocol import configuration, forks, lifecycle, parts, reads, retention, streams, trims
 from millstream.protocol.boundaries import ScanUnfinishedError
+from millstream.protocol.configuration import ConfigureRequest
 from millstream.protocol.origins import Origin, Search
 from millstream.protocol.parts import CommitRequest, StageRequest
 from millstream.protocol.requests import (
@@ -38,10 +39,13 @@ from millstream.protocol.requests import (
     ReadRequest,
 )
 from millstream.protocol.streams import NotFound, SoftDeleted, Unstored
+from millstream.protocol.trims import TrimRequest
 from millstream.store.base import (
+    NO_ATTRIBUTES,
     Appended,
     Backlog,
     Committed,
+    Configured,
     Created,
     Deleted,
     Dropped,
@@ -54,6 +58,7 @@ from millstream.store.base import (
     Read,
     Staged,
     Store,
+    Trimmed,
 )
 from millstream.store.deletions import Deletion
 from millstream.store.engine import Engine
@@ -243,6 +248,37 @@ class Table(Store):
             return self._journal.confirm(parts.Drop([]))
         return self._drop_parts(entry, [id])
 
+    def configure(self, name: str, request: ConfigureRequest, now_ms: int) -> Eventually[Configured]:
+        """Change a stream's configuration."""
+        entry = self._find_for_change(name, now_ms)
+        if not isinstance(entry, StreamEntry):
+            return entry
+        plan = configuration.plan_configure(entry.stream, request, now_ms)
+        if plan.change is None:
+            return self._journal.confirm(plan)
+        self._streams.before_change(entry)
+        entry.hide_change()
+        configuration.apply_configuration(entry.stream, plan.change)
+        done = self._journal.configure(entry, plan, plan.change)
+        self._trim(entry, now_ms)  # at once: the stream may leave memory before the schedule's next turn
+        self._schedule.watch(entry)
+        return done
+
+    def trim(self, name: str, request: TrimRequest, now_ms: int) -> Eventually[Trimmed]:
+        """Drop the beginning of a stream."""
+        entry = self._find_for_removal(name, now_ms)
+        if not isinstance(entry, StreamEntry):
+            return entry
+        plan = trims.plan_trim(entry.stream, request, entry)
+        if not isinstance(plan, trims.Trimmed):
+            return self._journal.confirm(plan)
+        if plan.change is None:
+            self._renew(entry, now_ms)
+            return self._journal.confirm(plan)
+        done: Eventually[retention.Trim | Unstored] = self._apply_trim(entry, plan.change)
+        self._renew(entry, now_ms)
+        return when(done, lambda done: plan if isinstance(done, retention.Trim) else done)
+
     # -- Reads -----------------------------------------------------------------------------------
 
     def read(
@@ -304,6 +340,7 @@ class Table(Store):
             first_ms,
             last_ms,
             runs,
+            stream.created_ms,
         )
 
     def _read_from(
@@ -357,9 +394,17 @@ class Table(Store):
             return self._journal.confirm_missing(name, entry)
         return entry.as_visible()
 
-    def listing(self, prefix: str, glob: str | None, after: str, limit: int, now_ms: int) -> Page:
+    def listing(
+        self,
+        prefix: str,
+        glob: str | None,
+        after: str,
+        limit: int,
+        now_ms: int,
+        attributes: Mapping[str, str] = NO_ATTRIBUTES,
+    ) -> Page:
         """List streams in the order of their names, beginning after a name."""
-        return list_page(self._streams, prefix, glob, after, limit, now_ms)
+        return list_page(self._streams, prefix, glob, after, limit, now_ms, attributes)
 
     @property
     def newest_id(self) -> int:
@@ -506,9 +551,14 @@ class Table(Store):
     def _trim(self, entry: StreamEntry, now_ms: int) -> None:
         change = retention.plan_trim(entry.stream, now_ms, entry)
         if change is not None:
-            self._streams.before_change(entry)
-            retention.apply_trim(entry.stream, change)
-            self._journal.trim(entry, change)
+            self._apply_trim(entry, change)
+
+    def _apply_trim(
+        self, entry: StreamEntry, change: retention.Trim
+    ) -> Eventually[retention.Trim | Unstored]:
+        self._streams.before_change(entry)
+        retention.apply_trim(entry.stream, change)
+        return self._journal.trim(entry, change)
 
     def _end(self, entry: StreamEntry) -> Eventually[Deleted]:
         # An expired stream that is met while changes are refused ends later; readers see no difference.

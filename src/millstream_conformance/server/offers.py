@@ -30,6 +30,7 @@ DESCRIPTIONS = {
     "expect": "compare-and-append (Millstream-Extensions does not name `expect`)",
     "time": "arrival times (Millstream-Extensions does not name `time`)",
     "last": "reads of the last messages (Millstream-Extensions does not name `last`)",
+    "patch": "changes of what lives (Millstream-Extensions does not name `patch`)",
     "numbered-offsets": "numbered offsets (offsets have another form, which the protocol allows)",
     "default-port": "default port and interface (the URL is not http://127.0.0.1:4437)",
     "restart": "restarts (no restart command was given)",
@@ -79,7 +80,7 @@ def _announced(server: Server, path: str) -> set[str]:
     found: set[str] = set()
     for method in ("OPTIONS", "HEAD"):
         found |= server.request(method, path).headers.tokens("Millstream-Extensions")
-    return found & {"until", "list", "delete", "events", "parts", "retain", "expect", "time", "last"}
+    return found & {"until", "list", "delete", "events", "parts", "retain", "expect", "time", "last", "patch"}
 
 
 def _has_forks(server: Server) -> bool:

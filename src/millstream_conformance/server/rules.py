@@ -82,6 +82,7 @@ X6 | 5.2 | A write can demand where the stream ends; if it ends elsewhere, it is
 X7 | 11.1 | Appends have times that never go back; answers say them, and a read can begin at one.
 X8 | 11.1 | A read can begin with the last messages, or with the last appends of what is not JSON.
 X9 | 11.1 | Many streams, named or matched by globs, are followed on one connection, each from its own offset.
+X10 | 11.1 | What lives can be changed and trimmed; a stream made anew says so; `+json` types are JSON.
 X11 | 11.1 | Streams can be deleted by prefix and glob, in pages; what to delete must be said.
 """
 

@@ -13,7 +13,7 @@ from millstream.protocol.conditions import (
 from millstream.protocol.errors import MalformedError
 
 OFFSET = b"0000000000000000_0000000000000010"
-TAG = tail_tag(1, 10, closed=False)
+TAG = tail_tag(b"1", 10, closed=False)
 
 
 @pytest.mark.parametrize(
@@ -61,9 +61,9 @@ def test_a_long_list_of_tags_takes_no_longer_than_its_length() -> None:
 
 
 def test_a_condition_holds_at_the_tail_and_nowhere_else() -> None:
-    assert refuse(Condition(10, (b'"old"', TAG)), 1, 10) is None
-    assert refuse(Condition(10, None), 1, 11) == OffsetConflict(10, 11)
-    assert refuse(Condition(11, None), 1, 10) == OffsetConflict(11, 10)
-    assert refuse(Condition(None, (TAG,)), 1, 11) == TagConflict(11, tail_tag(1, 11, closed=False))
-    assert refuse(Condition(None, (TAG,)), 2, 10) == TagConflict(10, tail_tag(2, 10, closed=False))
-    assert refuse(Condition(None, ()), 1, 10) == TagConflict(10, TAG)
+    assert refuse(Condition(10, (b'"old"', TAG)), b"1", 10) is None
+    assert refuse(Condition(10, None), b"1", 11) == OffsetConflict(10, 11)
+    assert refuse(Condition(11, None), b"1", 10) == OffsetConflict(11, 10)
+    assert refuse(Condition(None, (TAG,)), b"1", 11) == TagConflict(11, tail_tag(b"1", 11, closed=False))
+    assert refuse(Condition(None, (TAG,)), b"2", 10) == TagConflict(10, tail_tag(b"2", 10, closed=False))
+    assert refuse(Condition(None, ()), b"1", 10) == TagConflict(10, TAG)

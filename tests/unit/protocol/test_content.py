@@ -1,4 +1,4 @@
-"""Content types: rules C1, C6, A10."""
+"""Content types: rules C1, C6, A10, X10."""
 
 import pytest
 
@@ -12,7 +12,10 @@ from millstream.protocol.content import Kind, kind_of, media_type, same_type
         (b"Application/JSON; charset=utf-8", b"application/json", Kind.JSON),
         (b"application/json ;x=1", b"application/json", Kind.JSON),
         (b"application/jsonl", b"application/jsonl", Kind.BINARY),
-        (b"application/vnd.api+json", b"application/vnd.api+json", Kind.BINARY),
+        (b"application/vnd.api+json", b"application/vnd.api+json", Kind.JSON),
+        (b"Application/CloudEvents+JSON; charset=utf-8", b"application/cloudevents+json", Kind.JSON),
+        (b"text/example+json", b"text/example+json", Kind.JSON),
+        (b"application/json+xml", b"application/json+xml", Kind.BINARY),
         (b"text/plain", b"text/plain", Kind.TEXT),
         (b"TEXT/HTML; charset=utf-8", b"text/html", Kind.TEXT),
         (b"text", b"text", Kind.BINARY),
@@ -21,7 +24,7 @@ from millstream.protocol.content import Kind, kind_of, media_type, same_type
     ],
 )
 def test_a_type_tells_how_its_stream_is_framed(content_type: bytes, essence: bytes, kind: Kind) -> None:
-    """A10."""
+    """A10, X10."""
     assert media_type(content_type) == essence
     assert kind_of(content_type) is kind
 

@@ -43,6 +43,7 @@ def chunk(
 
 PRODUCER = [(b"producer-epoch", b"3"), (b"producer-seq", b"5")]
 STAMP = Stamp(b"p", 3, 5)
+ABOUT = [(b"content-type", b"Text/Plain"), NEXT, (b"stream-incarnation", stream().incarnation)]
 
 
 @pytest.mark.parametrize(
@@ -57,8 +58,8 @@ STAMP = Stamp(b"p", 3, 5)
         (Duplicate(10, False, 3, 5), 204, [NEXT, *PRODUCER]),
         (Duplicate(10, True, 3, 5), 204, [NEXT, CLOSED, *PRODUCER]),
         (streams.AlreadyClosed(10), 204, [NEXT, CLOSED]),
-        (lifecycle.Exists(stream()), 200, [(b"content-type", b"Text/Plain"), NEXT]),
-        (lifecycle.Exists(stream(closed=True)), 200, [(b"content-type", b"Text/Plain"), NEXT, CLOSED]),
+        (lifecycle.Exists(stream()), 200, [*ABOUT]),
+        (lifecycle.Exists(stream(closed=True)), 200, [*ABOUT, CLOSED]),
     ],
 )
 def test_a_success_says_where_the_stream_is_now(decision: object, status: int, headers: list[Header]) -> None:
@@ -90,7 +91,7 @@ def test_every_decision_has_a_reply(decisions: object) -> None:
 def test_a_new_stream_says_where_it_is() -> None:
     """C2, C6."""
     reply = replies.created(stream(), b"http://host/s")
-    assert reply == Reply(201, [(b"location", b"http://host/s"), (b"content-type", b"Text/Plain"), NEXT])
+    assert reply == Reply(201, [(b"location", b"http://host/s"), *ABOUT])
 
 
 @pytest.mark.parametrize(
@@ -109,7 +110,7 @@ def test_a_partial_answer_carries_no_flag(found: Chunk, flags: list[Header]) -> 
     assert [header for header in reply.headers if header in (UP_TO_DATE, CLOSED)] == flags
     assert (b"content-type", b"Text/Plain") in reply.headers
     assert NEXT in reply.headers
-    assert (b"etag", entity_tag(255, 8, 10, found.at_end)) in reply.headers
+    assert (b"etag", entity_tag(found.incarnation, 8, 10, found.at_end)) in reply.headers
 
 
 @pytest.mark.parametrize(("stored", "body"), [(b"", b"[]"), (b"1,", b"[1]"), (b'1,{"a":2},', b'[1,{"a":2}]')])
@@ -145,10 +146,10 @@ def test_closing_changes_the_tag() -> None:
 def test_a_live_answer_has_a_cursor() -> None:
     """L2, L3."""
     assert (b"stream-cursor", b"7") in replies.read(chunk(), cursor=7).headers
-    assert replies.nothing_new(chunk(b""), 7) == Reply(
-        204, [NEXT, UP_TO_DATE, (b"stream-cursor", b"7"), NO_STORE]
-    )
-    assert replies.nothing_new(chunk(b"", closed=True), 7) == Reply(204, [NEXT, UP_TO_DATE, CLOSED, NO_STORE])
+    always = [NEXT, UP_TO_DATE, (b"stream-incarnation", chunk().incarnation), NO_STORE]
+    waiting, ended = replies.nothing_new(chunk(b""), 7), replies.nothing_new(chunk(b"", closed=True), 7)
+    assert (waiting.status, sorted(waiting.headers)) == (204, sorted([*always, (b"stream-cursor", b"7")]))
+    assert (ended.status, sorted(ended.headers)) == (204, sorted([*always, CLOSED]))
 
 
 @pytest.mark.parametrize(
@@ -183,8 +184,8 @@ def test_head_describes_the_stream_as_it_was_configured(
 ) -> None:
     """G8, F3: fork headers never appear."""
     reply = replies.head(stream(**state, fork=streams.Fork(1, "/source", 0, 0, 0)))
-    tag = (b"etag", caching.tail_tag(1, 10, closed="closed" in state))
-    expected = [(b"content-type", b"Text/Plain"), NEXT, NO_STORE, replies.EXTENSIONS, tag, *headers]
+    tag = (b"etag", caching.tail_tag(stream().incarnation, 10, closed="closed" in state))
+    expected = [*ABOUT, NO_STORE, replies.EXTENSIONS, tag, *headers]
     assert reply.status == 200
     assert sorted(reply.headers) == sorted(expected)
 

@@ -203,8 +203,18 @@ def test_forks_share_from_the_first_ones_beginning_until_the_last_one_ends() -> 
     assert source.shared is None
 
 
-def test_a_stream_that_keeps_everything_has_nothing_to_share() -> None:
-    """F1."""
-    source = Stream(1, "/s", b"text/plain", Kind.TEXT, 0, tail=100)
+def test_a_stream_that_keeps_everything_shares_it_for_a_later_trim() -> None:
+    """F1, X10: limits may be set later, and a client may trim."""
+    source = Stream(1, "/s", b"text/plain", Kind.TEXT, 0, tail=100, fork_count=1)
     forks.share(source, 50)
-    assert source.shared is None
+    assert source.shared == Shared(0, 0, 50)
+
+
+def test_forks_of_a_former_version_keep_everything() -> None:
+    """F1, X10: a stream that kept everything did not note what its forks share."""
+    source = Stream(1, "/s", b"text/plain", Kind.TEXT, 0, tail=100, fork_count=2)
+    forks.share(source, 50)  # the second one
+    assert source.shared == Shared(0, 0, 100)
+    source = Stream(1, "/s", b"text/plain", Kind.TEXT, 0, tail=100, fork_count=1)
+    retention.apply_trim(source, retention.Trim(80, 8, 0))
+    assert (source.start, source.shared) == (80, Shared(0, 0, 100))

@@ -7,15 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millstream.protocol import lifecycle, streams
+from millstream.protocol import lifecycle, parts, streams
 from millstream.protocol.caching import tail_tag
 from millstream.protocol.conditions import Condition, OffsetConflict, TagConflict
-from millstream.protocol.content import kind_of
+from millstream.protocol.content import Kind, kind_of
 from millstream.protocol.errors import MalformedError
 from millstream.protocol.expiry import FOREVER, Lifetime
+from millstream.protocol.incarnations import incarnation
 from millstream.protocol.lifecycle import ConfigMismatch, Delete, Exists, NameInUse
 from millstream.protocol.producers import BadStart, Fenced, Gap, ProducerState, Stamp
-from millstream.protocol.requests import AppendRequest, CreateRequest
+from millstream.protocol.requests import AppendRequest, CreateRequest, parse_append
 from millstream.protocol.streams import (
     AlreadyClosed,
     Append,
@@ -31,7 +32,7 @@ from millstream.protocol.streams import (
 
 TEXT = b"text/plain"
 TAIL = 10
-TAG = tail_tag(1, TAIL, closed=False)
+TAG = tail_tag(incarnation(1, 0), TAIL, closed=False)
 LAST = ProducerState(3, 5)
 CLOSER = Stamp(b"closer", 0, 2)
 
@@ -106,7 +107,7 @@ CLOSED_BY_PRODUCER = CLOSED | {"closed_by": CLOSER, "producers": {b"p": LAST, b"
         (OPEN, post(closes=True, expected=0), OffsetConflict(0, TAIL)),
         (OPEN, post(b"a", tag=TAG), Append(b"a", 11, False, None, None)),
         (OPEN, post(b"a", tag=b'"other"'), TagConflict(TAIL, TAG)),
-        (OPEN, post(b"a", tag=tail_tag(2, TAIL, closed=False)), TagConflict(TAIL, TAG)),
+        (OPEN, post(b"a", tag=tail_tag(incarnation(2, 0), TAIL, closed=False)), TagConflict(TAIL, TAG)),
         (OPEN, post(b"a", expected=TAIL, tag=TAG), Append(b"a", 11, False, None, None)),
         (OPEN, post(b"a", expected=TAIL, tag=b'"other"'), TagConflict(TAIL, TAG)),
         (OPEN, post(b"a", expected=9, tag=b'"other"'), OffsetConflict(9, TAIL)),
@@ -362,3 +363,15 @@ def test_a_stream_with_forks_is_deleted_softly(state: dict[str, Any], plan: bool
 def test_a_stream_is_deleted_once() -> None:
     """F2."""
     assert lifecycle.plan_delete(stream(soft_deleted=True, fork_count=1)) == SoftDeleted("/s")
+
+
+def test_an_older_stream_of_a_json_type_goes_on_as_bytes() -> None:
+    """X10: one with the suffix `+json` that was created when that was no JSON."""
+    fields = {b"content-type": b"application/ld+json"}
+    request = parse_append(fields, b" [1] ")
+    newer, older = stream(b"application/ld+json"), stream(b"application/ld+json")
+    older.kind = Kind.BINARY
+    assert streams.plan_append(newer, request) == Append(b"1,", TAIL + 2, False, None, None)
+    assert streams.plan_append(older, request) == Append(b" [1] ", TAIL + 5, False, None, None)
+    part = parts.parse_stage("a", fields, b" [1] ")
+    assert parts.plan_stage(older, part, 100, lambda _: b"") == parts.Stage("a", b" [1] ")

@@ -15,7 +15,7 @@ from typing import Any, Final
 import msgspec
 
 from millstream.client.core.errors import ParseError
-from millstream.protocol.content import Kind, kind_of
+from millstream.protocol.content import is_json as content_is_json
 
 _RAW = msgspec.json.Decoder(msgspec.Raw)
 _NULL: Final = b"null"
@@ -27,7 +27,7 @@ Octets = bytes | bytearray | memoryview
 
 def is_json(content_type: str | None) -> bool:
     """Return whether a stream of this type holds JSON messages."""
-    return content_type is not None and kind_of(content_type.encode("latin-1")) is Kind.JSON
+    return content_type is not None and content_is_json(content_type.encode("latin-1"))
 
 
 def message(data: Any, *, as_json: bool) -> bytes:

@@ -3,6 +3,9 @@
 docs/protocol.md, "Extensions"; rule X2.
 """
 
+from collections.abc import Mapping
+from typing import Any
+
 import msgspec
 
 from millstream.client.core import errors
@@ -31,6 +34,8 @@ class Listed(msgspec.Struct, frozen=True, rename="camel"):
     retain_seconds: int | None = None
     forked_from: str | None = None
     inherited_bytes: int | None = None
+    attributes: dict[str, Any] = {}
+    incarnation: str | None = None
 
 
 class Page(msgspec.Struct, frozen=True):
@@ -56,10 +61,12 @@ def page(
     glob: str = "",
     cursor: str = "",
     limit: int = MAX_PAGE,
+    attributes: Mapping[str, str] | None = None,
 ) -> Plan[Page]:
-    """Request one page."""
+    """Request one page; of `attributes`, streams must have all."""
     given = {"prefix": prefix, "glob": glob, "cursor": cursor, "limit": str(limit)}
     params = tuple((name, value) for name, value in given.items() if value)
+    params += tuple((f"attr.{name}", value) for name, value in (attributes or {}).items())
     ask = Ask(b"GET", params=params, timeout_s=terms.timeout_s)
     answer = yield from exchange(endpoint, ask, terms, safe=True)
     if answer.status == 404:

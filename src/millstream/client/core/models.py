@@ -24,6 +24,9 @@ Changes = Mapping[Literal["headers", "params"], Mapping[str, Any]]
 OnError = Callable[[Exception], Changes | Awaitable[Changes | None] | None]
 """Called with an error that would end a read: return changes to retry with, or None to give up."""
 
+Attributes = Mapping[str, str | int | float | bool | None]
+"""What is noted about a stream, by name. In a change, None removes a name."""
+
 T = TypeVar("T")
 
 
@@ -63,6 +66,8 @@ class HeadResult(msgspec.Struct, frozen=True):
     that can be read; all are None for a stream that keeps everything. `first_time` and `last_time` are when
     the first append that is kept and the last one arrived; None for an empty stream. `start_offset` is the
     offset that the parameter `offset=time:...` or `offset=last:...` means, where one was given.
+    `incarnation` differs once a stream was deleted and created again; `attributes` are what was noted about
+    it.
     """
 
     content_type: str | None = None
@@ -80,6 +85,21 @@ class HeadResult(msgspec.Struct, frozen=True):
     first_time: str | None = None
     last_time: str | None = None
     start_offset: str | None = None
+    incarnation: str | None = None
+    attributes: dict[str, Any] = {}
+
+
+class TrimResult(msgspec.Struct, frozen=True):
+    """A stream was trimmed: it begins at `earliest_offset` now, and ends where it did.
+
+    >>> log.append_all(["old", "new"]).next_offset[-2:]
+    '12'
+    >>> log.trim(before="now").earliest_offset[-2:]
+    '12'
+    """
+
+    earliest_offset: str
+    next_offset: str
 
 
 class JsonBatch(msgspec.Struct, Generic[T], frozen=True):

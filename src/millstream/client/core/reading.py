@@ -17,7 +17,7 @@ PROTOCOL.md 5.6 to 5.8, 10.1; rules L2, L3, L5.
 from collections import OrderedDict
 from typing import Final
 
-from millstream.client.core import errors, retry
+from millstream.client.core import bodies, errors, retry
 from millstream.client.core.endpoints import Ask, Endpoint
 from millstream.client.core.exchanges import (
     Call,
@@ -41,7 +41,6 @@ from millstream.client.core.models import LiveMode, OnError
 from millstream.client.core.retry import Attempts
 from millstream.client.core.transport import Answer, Headers
 from millstream.protocol import headers, sse
-from millstream.protocol.content import Kind, kind_of
 from millstream.protocol.errors import MalformedError
 
 LIVE_TIMEOUT_S: Final = 90.0
@@ -84,6 +83,7 @@ class Reader:
         offset: str = "-1",
         live: LiveMode = True,
         cursor: str | None = None,
+        poll_timeout_s: float | None = None,
         content_type: str | None = None,
         on_error: OnError | None = None,
         memory: Memory | None = None,
@@ -104,6 +104,7 @@ class Reader:
         self._terms = terms
         self._on_error = on_error
         self._memory = memory
+        self._poll_timeout_s = poll_timeout_s
         self._by_sse = live == "sse"
         self._young_deaths = 0
         self._reported: tuple[bool, bool] | None = None
@@ -111,7 +112,7 @@ class Reader:
     @property
     def is_json(self) -> bool:
         """Return whether the stream is known to hold JSON messages."""
-        return self.content_type is not None and kind_of(self.content_type.encode("latin-1")) is Kind.JSON
+        return bodies.is_json(self.content_type)
 
     def plan(self) -> Plan[None]:
         """Read to the tail, or with `live` to the end of the stream."""
@@ -164,6 +165,8 @@ class Reader:
             params.append(("live", live))
         if self.cursor is not None:
             params.append(("cursor", self.cursor))
+        if live == "long-poll" and self._poll_timeout_s is not None:
+            params.append(("timeout", str(round(1000 * self._poll_timeout_s))))
         fields = {b"if-none-match": known.headers[b"etag"]} if known is not None else {}
         timeout_s = self._terms.timeout_s if live is None else max(LIVE_TIMEOUT_S, self._terms.timeout_s)
         return Ask(b"GET", fields, tuple(params), timeout_s=timeout_s)

@@ -11,6 +11,7 @@ from millstream.client.core.errors import AlreadyConsumedError
 from millstream.client.core.exchanges import ContentChunk
 from millstream.client.core.models import ByteChunk, JsonBatch, LiveMode, TextChunk
 from millstream.client.core.reading import Reader
+from millstream.protocol import headers
 
 M = TypeVar("M")
 
@@ -27,6 +28,12 @@ class ResponseView:
     def content_type(self) -> str | None:
         """The stream's content type; unknown when only server-sent events were seen."""
         return self._reader.content_type
+
+    @property
+    def incarnation(self) -> str | None:
+        """Which of the streams that this path had is read; another one after it was created again."""
+        found = self._reader.headers.get(headers.STREAM_INCARNATION)
+        return found.decode("latin-1") if found is not None else None
 
     @property
     def live(self) -> LiveMode:

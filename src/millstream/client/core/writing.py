@@ -1,4 +1,4 @@
-"""Writing: create, append, close, fork, describe and delete, as plans.
+"""Writing: create, append, close, fork, describe, configure and delete, as plans.
 
 Each plan sends one request and returns its result, or raises the error that the refusal means.
 Everything is safe to retry except an append without a producer's stamp.
@@ -9,10 +9,13 @@ PROTOCOL.md 4.1, 4.2, 5.1 to 5.5.
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from millstream.client.core import bodies, errors
+import msgspec
+from msgspec import UnsetType
+
+from millstream.client.core import bodies, changing, errors
 from millstream.client.core.endpoints import Ask, Endpoint
 from millstream.client.core.exchanges import Plan, Terms, exchange, flag, next_offset, number, refusal, text
-from millstream.client.core.models import AppendResult, CloseResult, HeadResult, ProducerStamp
+from millstream.client.core.models import AppendResult, Attributes, CloseResult, HeadResult, ProducerStamp
 from millstream.client.core.retry import Attempts
 from millstream.client.core.transport import Answer, Headers
 from millstream.protocol import headers
@@ -30,6 +33,7 @@ def create(
     expires_at: str | None = None,
     retain_bytes: int | None = None,
     retain_seconds: int | None = None,
+    attributes: Attributes | None = None,
     body: Any = None,
     closed: bool = False,
     forked_from: str | None = None,
@@ -48,6 +52,8 @@ def create(
         fields[headers.STREAM_RETAIN_BYTES] = b"%d" % retain_bytes
     if retain_seconds is not None:
         fields[headers.STREAM_RETAIN_SECONDS] = b"%d" % retain_seconds
+    if attributes:
+        fields[headers.STREAM_ATTRIBUTES] = changing.write_attributes(attributes)
     if closed:
         fields[headers.STREAM_CLOSED] = _TRUE
     if forked_from is not None:
@@ -70,6 +76,8 @@ def create(
         retain_bytes=retain_bytes,
         retain_seconds=retain_seconds,
         stream_closed=flag(answer, headers.STREAM_CLOSED),
+        incarnation=text(answer, headers.STREAM_INCARNATION),
+        attributes=changing.read_attributes(endpoint, answer),
     )
 
 
@@ -79,6 +87,34 @@ def head(endpoint: Endpoint, terms: Terms) -> Plan[HeadResult]:
     answer = yield from exchange(endpoint, ask, terms, safe=True)
     if answer.status != 200:
         raise refusal(endpoint, ask, answer, terms)
+    return _described(endpoint, answer)
+
+
+def configure(
+    endpoint: Endpoint,
+    terms: Terms,
+    content_type: str | None,
+    *,
+    ttl_seconds: int | UnsetType | None,
+    expires_at: str | UnsetType | None,
+    retain_bytes: int | UnsetType | None,
+    retain_seconds: int | UnsetType | None,
+    attributes: Attributes | None,
+) -> Plan[HeadResult]:
+    """Change a stream, and describe it as it is then."""
+    answer = yield from changing.configure(
+        endpoint,
+        terms,
+        ttl_seconds=ttl_seconds,
+        expires_at=expires_at,
+        retain_bytes=retain_bytes,
+        retain_seconds=retain_seconds,
+        attributes=attributes,
+    )
+    return msgspec.structs.replace(_described(endpoint, answer), content_type=content_type)
+
+
+def _described(endpoint: Endpoint, answer: Answer) -> HeadResult:
     return HeadResult(
         content_type=text(answer, headers.CONTENT_TYPE),
         offset=text(answer, headers.STREAM_NEXT_OFFSET),
@@ -94,6 +130,8 @@ def head(endpoint: Endpoint, terms: Terms) -> Plan[HeadResult]:
         start_offset=text(answer, headers.STREAM_START_OFFSET),
         stream_closed=flag(answer, headers.STREAM_CLOSED),
         extensions=_extensions(answer),
+        incarnation=text(answer, headers.STREAM_INCARNATION),
+        attributes=changing.read_attributes(endpoint, answer),
     )
 
 

@@ -1,6 +1,6 @@
 """Listing streams with blocking calls. The plan, and what a page holds, are in core/listing.py."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from millstream.client.core.exchanges import Terms
 from millstream.client.core.listing import MAX_PAGE, Listed, Page, endpoint_of, page
@@ -17,13 +17,22 @@ def fetch(
     glob: str = "",
     cursor: str = "",
     limit: int = MAX_PAGE,
+    attributes: Mapping[str, str] | None = None,
     headers: HeadersLike | None = None,
     timeout_s: float = 30.0,
     retry: Retry | None = None,
 ) -> Page:
     """Get one page from the server at `url`."""
     endpoint = endpoint_of(url, headers)
-    plan = page(endpoint, Terms(retry, timeout_s), prefix=prefix, glob=glob, cursor=cursor, limit=limit)
+    plan = page(
+        endpoint,
+        Terms(retry, timeout_s),
+        prefix=prefix,
+        glob=glob,
+        cursor=cursor,
+        limit=limit,
+        attributes=attributes,
+    )
     return run(shared_client(), plan)
 
 
@@ -32,13 +41,16 @@ def walk(
     *,
     prefix: str = "",
     glob: str = "",
+    attributes: Mapping[str, str] | None = None,
     headers: HeadersLike | None = None,
     retry: Retry | None = DEFAULT,
 ) -> Iterator[Listed]:
     """Iterate over all streams, requesting pages as needed."""
     cursor = ""
     while True:
-        found = fetch(url, prefix=prefix, glob=glob, cursor=cursor, headers=headers, retry=retry)
+        found = fetch(
+            url, prefix=prefix, glob=glob, cursor=cursor, attributes=attributes, headers=headers, retry=retry
+        )
         yield from found.streams
         if found.cursor is None:
             return

@@ -5,7 +5,9 @@ from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Any, Self
 
-from millstream.client.core import bodies, extensions, writing
+from msgspec import UNSET, UnsetType
+
+from millstream.client.core import bodies, changing, extensions, writing
 from millstream.client.core.batching import AppendQueue, Entry
 from millstream.client.core.dual import on_class_or_instance
 from millstream.client.core.endpoints import Endpoint
@@ -14,6 +16,7 @@ from millstream.client.core.exchanges import Terms
 from millstream.client.core.extensions import Extension
 from millstream.client.core.models import (
     AppendResult,
+    Attributes,
     CloseResult,
     HeadersLike,
     HeadResult,
@@ -21,6 +24,7 @@ from millstream.client.core.models import (
     OnError,
     ParamsLike,
     ProducerStamp,
+    TrimResult,
 )
 from millstream.client.core.parts import PART_BYTES, Draft, Parts
 from millstream.client.core.reading import Memory, Reader
@@ -44,6 +48,7 @@ def stream(
     params: ParamsLike | None = None,
     cursor: str | None = None,
     timeout: float = DEFAULT_TIMEOUT_S,
+    poll_timeout: float | None = None,
     retry: Retry | None = DEFAULT,
     on_error: OnError | None = None,
     client: Transport | None = None,
@@ -66,7 +71,13 @@ def stream(
     """
     endpoint = Endpoint(url, headers, params)
     reader = Reader(
-        endpoint, Terms(retry, timeout), offset=offset, live=live, cursor=cursor, on_error=on_error
+        endpoint,
+        Terms(retry, timeout),
+        offset=offset,
+        live=live,
+        cursor=cursor,
+        poll_timeout_s=poll_timeout,
+        on_error=on_error,
     )
     return StreamResponse(endpoint, reader, client or shared_client())
 
@@ -126,6 +137,7 @@ class DurableStream:
         expires_at: str | None = None,
         retain_bytes: int | None = None,
         retain_seconds: int | None = None,
+        attributes: Attributes | None = None,
         body: Any = None,
         closed: bool = False,
         forked_from: str | None = None,
@@ -141,7 +153,7 @@ class DurableStream:
 
         `body` is the initial content; on a JSON stream, a list of messages. With `closed` nothing can be
         appended later. With `retain_bytes` or `retain_seconds` the server trims the oldest content, but
-        keeps at least that much of the newest.
+        keeps at least that much of the newest. `attributes` are noted with a new stream.
         """
         handle = cls(
             url,
@@ -160,6 +172,7 @@ class DurableStream:
             expires_at=expires_at,
             retain_bytes=retain_bytes,
             retain_seconds=retain_seconds,
+            attributes=attributes,
             body=body,
             closed=closed,
             forked_from=forked_from,
@@ -191,6 +204,39 @@ class DurableStream:
     def head(self) -> HeadResult:
         """Return the stream's metadata. `DurableStream.head(url)` needs no handle."""
         return run(self._transport, writing.head(self._endpoint, self._terms))
+
+    def configure(
+        self,
+        *,
+        ttl_seconds: int | UnsetType | None = UNSET,
+        expires_at: str | UnsetType | None = UNSET,
+        retain_bytes: int | UnsetType | None = UNSET,
+        retain_seconds: int | UnsetType | None = UNSET,
+        attributes: Attributes | None = None,
+    ) -> HeadResult:
+        """Change how long the stream lives, what it keeps and what is noted about it, all at once.
+
+        None removes a limit, and what is not given stays. `attributes` are merged by name; None removes
+        one. A TTL begins anew when it is set.
+        """
+        plan = writing.configure(
+            self._endpoint,
+            self._terms,
+            self.content_type,
+            ttl_seconds=ttl_seconds,
+            expires_at=expires_at,
+            retain_bytes=retain_bytes,
+            retain_seconds=retain_seconds,
+            attributes=attributes,
+        )
+        return run(self._transport, plan)
+
+    def trim(self, *, before: str) -> TrimResult:
+        """Drop the content before an offset, in whole appends; "now" drops all of it.
+
+        Readers at an earlier offset get `StreamGoneError`. Forks keep what they share.
+        """
+        return run(self._transport, changing.trim(self._endpoint, self._terms, before))
 
     @on_class_or_instance
     def delete(self) -> None:
@@ -361,15 +407,20 @@ class DurableStream:
         offset: str = "-1",
         live: LiveMode = True,
         cursor: str | None = None,
+        poll_timeout: float | None = None,
         on_error: OnError | None = None,
     ) -> StreamResponse:
-        """Read the stream, like the function `stream`. Unchanged responses are not sent again (ETag)."""
+        """Read the stream, like the function `stream`. Unchanged responses are not sent again (ETag).
+
+        A long-poll waits for `poll_timeout` seconds at most, and never longer than the server lets it.
+        """
         reader = Reader(
             self._endpoint,
             self._terms,
             offset=offset,
             live=live,
             cursor=cursor,
+            poll_timeout_s=poll_timeout,
             content_type=self.content_type,
             on_error=on_error,
             memory=self._memory,

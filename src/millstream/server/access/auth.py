@@ -6,7 +6,8 @@ requires a permission:
 
         GET, HEAD          read      of the stream
         PUT                write     of the stream, and read of the source that it forks
-        POST, DELETE       write     of the stream
+        POST, PATCH,       write     of the stream
+        DELETE
         listing            read      streams that the token may not read are left out
         deletion of many   write     streams that the token may not write are left alone
 

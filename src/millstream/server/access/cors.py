@@ -8,7 +8,7 @@ from typing import Final
 from millstream.protocol import headers, replies
 from millstream.protocol.http import Header, Reply
 
-METHODS: Final = b"GET, HEAD, POST, PUT, DELETE, OPTIONS"
+METHODS: Final = b"GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS"
 
 _REQUEST_HEADERS: Final = b", ".join(
     [
@@ -25,6 +25,7 @@ _REQUEST_HEADERS: Final = b", ".join(
         headers.STREAM_EXPIRES_AT,
         headers.STREAM_RETAIN_BYTES,
         headers.STREAM_RETAIN_SECONDS,
+        headers.STREAM_ATTRIBUTES,
         headers.STREAM_CLOSED,
         headers.STREAM_FORKED_FROM,
         headers.STREAM_FORK_OFFSET,
@@ -48,6 +49,8 @@ _RESPONSE_HEADERS: Final = b", ".join(
         headers.STREAM_START_OFFSET,
         headers.STREAM_FIRST_TIME,
         headers.STREAM_LAST_TIME,
+        headers.STREAM_ATTRIBUTES,
+        headers.STREAM_INCARNATION,
         headers.STREAM_SSE_DATA_ENCODING,
         headers.PRODUCER_EPOCH,
         headers.PRODUCER_SEQ,

@@ -25,7 +25,8 @@ END: Final = b"\r\n\r\n"
 MAX_HEADERS: Final = 128
 
 _REQUEST_LINE = re.compile(
-    rb"""(GET|HEAD|POST|PUT|DELETE|OPTIONS) [ ] (/[!"$->@-~]*+) \??+ ([!"$-~]*+) [ ] HTTP/1\.1""", re.VERBOSE
+    rb"""(GET|HEAD|POST|PUT|PATCH|DELETE|OPTIONS) [ ] (/[!"$->@-~]*+) \??+ ([!"$-~]*+) [ ] HTTP/1\.1""",
+    re.VERBOSE,
 )
 """Method, path and query: a path, and no fragment."""
 

@@ -1,6 +1,6 @@
 """Long-polls: a reader at the tail is answered at the next change, or after a while without one.
 
-PROTOCOL.md 5.7; rules L1 to L3.
+PROTOCOL.md 5.7; rules L1 to L3, X10.
 """
 
 import asyncio
@@ -9,7 +9,7 @@ import msgspec
 
 from millstream.protocol import caching, replies
 from millstream.protocol.http import Reply
-from millstream.protocol.reads import Chunk, PollOutcome, poll_outcome
+from millstream.protocol.reads import Chunk, PollOutcome, poll_outcome, poll_timeout_ms
 from millstream.protocol.requests import ReadRequest
 from millstream.protocol.streams import NotFound
 from millstream.server.live.feeds import EventFeed
@@ -34,7 +34,8 @@ class LongPoll(Pending[Reply | EventFeed]):
         self._chunk = chunk
         self._request = msgspec.structs.replace(request, offset=chunk.end, origin=None)
         self._is_resolved = request.origin is not None
-        timeout_s = 0 if live.draining else min(caller.max_age_s, live.settings.long_poll_timeout_ms / 1000)
+        timeout_ms = poll_timeout_ms(request, live.settings.long_poll_timeout_ms)
+        timeout_s = 0 if live.draining else min(caller.max_age_s, timeout_ms / 1000)
         self._timer = asyncio.get_running_loop().call_later(timeout_s, self.give_up)
         live.polls.add(self)
         live.hub.watch(name, self)

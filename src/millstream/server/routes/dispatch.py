@@ -45,6 +45,7 @@ _ACTIONS = {
     b"HEAD": Action.READ,
     b"PUT": Action.WRITE,
     b"POST": Action.WRITE,
+    b"PATCH": Action.WRITE,
     b"DELETE": Action.WRITE,
 }
 _CONTROL_ACTIONS = {
@@ -94,6 +95,7 @@ class Routes:
             b"GET": self._reads.read,
             b"HEAD": self._reads.head,
             b"PUT": self._writes.create,
+            b"PATCH": self._writes.configure,
             b"DELETE": self._writes.delete,
             b"OPTIONS": lambda _name, _request: cors.preflight(),
         }

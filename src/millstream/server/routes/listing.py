@@ -88,7 +88,9 @@ class Listing:
         return self._search(asked, partial(grant.allows, Action.READ), [], budget, after)
 
     def _look(self, asked: ListingRequest, after: str, limit: int) -> Eventually[Page]:
-        return self._store.listing(asked.prefix, asked.glob or None, after, limit, self._clock_ms())
+        return self._store.listing(
+            asked.prefix, asked.glob or None, after, limit, self._clock_ms(), asked.attributes
+        )
 
     def _search(
         self, asked: ListingRequest, may_read: MayRead, found: list[Stream], budget: int, after: str

@@ -1,4 +1,4 @@
-"""Writes: POST, PUT and DELETE of a stream, from the request to its answer.
+"""Writes: POST, PUT, PATCH and DELETE of a stream, from the request to its answer.
 
 Each one is parsed (`protocol.requests`), decided and stored by the store, and the decision becomes a reply.
 A body that takes long to decode or to check is parsed by a worker first; the decision is made afterwards.
@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from millstream.protocol import lifecycle, parts, problems, replies, streams
+from millstream.protocol import lifecycle, parts, problems, replies, streams, trims
 from millstream.protocol.errors import RequestError
 from millstream.protocol.http import Reply
 from millstream.protocol.names import below_mount, check_length
@@ -26,18 +26,22 @@ from millstream.protocol.requests import (
     parse_append,
     parse_create,
 )
+from millstream.protocol.trims import TrimRequest
 from millstream.server import compression
 from millstream.server.access.admission import Admission
 from millstream.server.access.auth import refuse
 from millstream.server.access.grants import Action
 from millstream.server.access.origins import Origins
 from millstream.server.request import SMALL_BODY_BYTES, Answer, Request
+from millstream.server.routes.changes import ChangeRoutes
 from millstream.server.routes.parts import PartRoutes
 from millstream.server.settings import Settings
 from millstream.server.telemetry.metrics import Metrics
 from millstream.server.workers import BODY_THREADS, Workers, takes_long
 from millstream.store.base import Appended, Created, Store
 from millstream.store.pending import when
+
+Posted = AppendRequest | StageRequest | CommitRequest | TrimRequest
 
 _log = logging.getLogger("millstream")
 
@@ -53,6 +57,7 @@ class WriteRoutes:
         self.metrics = metrics
         self._path = path
         self._clock_ms = clock_ms
+        self._changes = ChangeRoutes(store, clock_ms)
         self._workers = Workers("bodies", BODY_THREADS)
         self.close = self._workers.close
 
@@ -80,32 +85,42 @@ class WriteRoutes:
             if request.query or is_encoded:
                 posted = self._parse_post(request)
                 if not isinstance(posted, AppendRequest):
-                    return self._parts.post(name, posted)
+                    return self._post_other(name, posted)
             else:
                 posted = parse_append(fields, body)
         except RequestError as error:
-            return self._refuse_append(name, error)
+            return self._refuse_missing(name, error)
         decision = self.store.append(name, posted, self._clock_ms())
         if isinstance(decision, streams.Append):  # the common case, without a detour
             return self._appended(decision)
         return when(decision, self._appended)
 
-    def _parse_post(self, request: Request) -> AppendRequest | StageRequest | CommitRequest:
+    def _parse_post(self, request: Request) -> Posted:
         body = self._body(request)
-        found = parts.parse_post(Query(request.query), request.headers, body) if request.query else None
-        return found or parse_append(request.headers, body)
+        if not request.query:
+            return parse_append(request.headers, body)
+        query = Query(request.query)
+        return (
+            trims.parse_trim(query, body)
+            or parts.parse_post(query, request.headers, body)
+            or parse_append(request.headers, body)
+        )
 
-    def _post_later(
-        self, name: str, posted: AppendRequest | StageRequest | CommitRequest | RequestError
-    ) -> Answer:
+    def _post_other(self, name: str, posted: StageRequest | CommitRequest | TrimRequest) -> Answer:
+        """Answer a POST that is not a plain append."""
+        if isinstance(posted, TrimRequest):
+            return self._changes.trim(name, posted)
+        return self._parts.post(name, posted)
+
+    def _post_later(self, name: str, posted: Posted | RequestError) -> Answer:
         """Go on with a POST whose body a worker has parsed."""
         if isinstance(posted, RequestError):
-            return self._refuse_append(name, posted)
+            return self._refuse_missing(name, posted)
         overload = self.admission.refusal()  # again: more may have come meanwhile
         if overload is not None:
             return overload
         if not isinstance(posted, AppendRequest):
-            return self._parts.post(name, posted)
+            return self._post_other(name, posted)
         return when(self.store.append(name, posted, self._clock_ms()), self._appended)
 
     def _after_work(self, then: Callable[[str, Any], Answer], name: str, found: object) -> Answer:
@@ -119,8 +134,8 @@ class WriteRoutes:
         except Exception as error:
             return failed(error)
 
-    def _refuse_append(self, name: str, error: RequestError) -> Answer:
-        """Refuse a malformed append; a stream that does not exist is reported first (rule A2)."""
+    def _refuse_missing(self, name: str, error: RequestError) -> Answer:
+        """Refuse a malformed request; a stream that does not exist is reported first (rule A2)."""
         found = self.store.head(name, self._clock_ms())
         return when(found, partial(problems.missing_or_malformed, error=error))
 
@@ -168,6 +183,16 @@ class WriteRoutes:
             return reply_to(decision)
 
         return when(self.store.create(name, create, self._clock_ms()), reply)
+
+    def configure(self, name: str, request: Request) -> Answer:
+        """Answer a PATCH."""
+        refusal = self.admission.refusal() or self._origins.refuse_write(request)
+        if refusal is not None:
+            return refusal
+        try:
+            return self._changes.configure(name, request)
+        except RequestError as error:
+            return self._refuse_missing(name, error)
 
     def delete(self, name: str, request: Request) -> Answer:
         """Answer a DELETE."""

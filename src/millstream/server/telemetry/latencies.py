@@ -27,6 +27,7 @@ _NAMES: Final = {
     b"HEAD": "head",
     b"POST": "append",
     b"PUT": "create",
+    b"PATCH": "configure",
     b"DELETE": "delete",
     b"OPTIONS": "options",
     CONTROL: "control",

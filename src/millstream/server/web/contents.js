@@ -17,7 +17,7 @@ const byteLength = (text) => (/^[\x00-\x7f]*$/.test(text) ? text.length : utf8(t
 
 export function kindOf(contentType) {
   const essence = contentType.split(";")[0].trim().toLowerCase();
-  if (essence === "application/json") return "json";
+  if (essence === "application/json" || essence.endsWith("+json")) return "json";
   return essence.startsWith("text/") ? "text" : "binary";
 }
 

@@ -34,6 +34,8 @@ export function showAbout({ about, kind }) {
   if (about.expiresMs) facts.push(["Expires", moment(about.expiresMs)]);
   if (about.retainBytes) facts.push(["Retain bytes", bytes(about.retainBytes)]);
   if (about.retainSeconds) facts.push(["Retain seconds", `${count(about.retainSeconds)} s`]);
+  for (const [name, value] of Object.entries(about.attributes ?? {})) facts.push([`@${name}`, String(value)]);
+  if (about.incarnation) facts.push(["Incarnation", about.incarnation]);
   $("facts").replaceChildren(...facts.map(([name, value]) => fact(name, value)));
   $("closed").hidden = !about.closed;
   $("as").replaceChildren(...Object.entries(VIEWS[kind]).map(([value, words]) => new Option(words, value)));
@@ -44,7 +46,7 @@ export function showAbout({ about, kind }) {
 function fact(name, value) {
   const box = document.createElement("div");
   const term = document.createElement("dt");
-  term.textContent = name;
+  term.textContent = visible(name);
   const description = document.createElement("dd");
   if (value instanceof Node) description.append(value);
   else description.textContent = visible(value);

@@ -149,8 +149,9 @@ class LogEngine:
         try:
             if is_clean and self.streams.has_changed and self.runtime.take_guard():
                 last = self._complete(Taking(self.streams, self.journal.lsn))
-                unsaved = last.write(self.disk, self.catalog).unsaved
-                last.clean(self.disk, [part for part in last.released_parts if part[0] not in unsaved])
+                written = last.write(self.disk, self.catalog)
+                parts = [part for part in last.released_parts if part[0] not in written.unsaved]
+                last.clean(self.disk, parts, written.released_names())
                 self.log.free(last.lsn)  # a folder that nobody uses takes no more than it holds
         except Exception as error:  # nothing is lost: the log has it
             _log.error("the last checkpoint failed, the next start will take longer: %s", error)

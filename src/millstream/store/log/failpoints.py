@@ -17,6 +17,7 @@ NAMES = (
     "checkpoint.removed",  # files of the gone and the trimmed are removed, which may be on the disk or not
     "writing.filed",  # streams with files of their own have written to them, nothing is synced
     "writing.outgrown",  # a stream has files of its own now, besides its slots in packs
+    "writing.rewritten",  # what is kept of a stream has files of another edition now, besides its own
     "writing.converted",  # a stream of format 3 was written anew, besides its old files
     "writing.packed",  # packs were written to, nothing is synced
     "checkpoint.written",  # stream files and parts are on the disk

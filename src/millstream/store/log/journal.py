@@ -15,7 +15,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from millstream.protocol import lifecycle, parts, retention, streams
+from millstream.protocol import configuration, lifecycle, parts, retention, streams
+from millstream.protocol.configuration import Configuration
 from millstream.protocol.streams import NotFound, SoftDeleted, Unstored
 from millstream.store.base import Listener, ignore
 from millstream.store.entries import Ending, StreamEntry
@@ -24,6 +25,7 @@ from millstream.store.log.wal.commit import Committer
 from millstream.store.log.wal.format import (
     AppendMeta,
     CommitMeta,
+    ConfigureMeta,
     CreateMeta,
     DropMeta,
     EndMeta,
@@ -143,11 +145,24 @@ class LogJournal:
             entry.logged_deadline_ms = deadline_ms
             self._queue(entry, RenewMeta(deadline_ms))
 
-    def trim(self, entry: StreamEntry, change: retention.Trim) -> None:
+    def configure(
+        self, entry: StreamEntry, plan: configuration.Configured, change: Configuration
+    ) -> Pending[Any]:
+        """Record another configuration."""
+        entry.logged_deadline_ms = change.deadline_ms or 0
+        self._queue(entry, ConfigureMeta(change))
+        self.when_durable(None).then(partial(self._show_change, entry, change))
+        return self._publish_when_durable(entry, plan)
+
+    def _show_change(self, entry: StreamEntry, change: Configuration, refusal: Unstored | None) -> None:
+        if refusal is None:  # otherwise the state before was recovered
+            entry.show_change(change)
+
+    def trim(self, entry: StreamEntry, change: retention.Trim) -> Pending[Any]:
         """Record that a stream starts later; a checkpoint removes its files."""
         self._queue(entry, TrimMeta(change.start, change.first_append, change.first_ms))
         self._cache.frees_room = True
-        self._publish_when_durable(entry, change)
+        return self._publish_when_durable(entry, change)
 
     def stage(self, entry: StreamEntry, plan: parts.Stage, now_ms: int) -> Pending[Any]:
         """Record a part."""

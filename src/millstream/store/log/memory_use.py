@@ -73,12 +73,14 @@ def fixed_bytes(entry: StreamEntry) -> int:
     size = ENTRY_BYTES + len(stream.name) + len(stream.content_type)
     if stream.fork is not None:
         size += _FORK_BYTES + len(stream.fork.source_name)
-    return size + _DEADLINE_BYTES if stream.lifetime else size
+    return size
 
 
 def varying_bytes(entry: StreamEntry) -> int:
     """Give what a stream takes at the moment for what most have none of."""
-    stream, size = entry.stream, 0
+    stream, size = entry.stream, len(entry.stream.attributes)
+    if stream.lifetime:
+        size += _DEADLINE_BYTES
     if stream.producers:
         size += _PRODUCERS_BYTES + _PRODUCER_BYTES * len(stream.producers)
     if entry.staged:

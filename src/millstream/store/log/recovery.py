@@ -9,7 +9,7 @@ Records of streams that could not be saved come first, from the catalog (`held`)
 import contextlib
 from collections.abc import Iterator
 
-from millstream.protocol import forks, parts, retention, streams
+from millstream.protocol import configuration, forks, parts, retention, streams
 from millstream.protocol.staging import Part
 from millstream.store.entries import StreamEntry
 from millstream.store.log.catalog import APPLIED_LSN, LAST_ID, Catalog
@@ -20,6 +20,7 @@ from millstream.store.log.stream_cache import StreamCache, content_of
 from millstream.store.log.wal.format import (
     AppendMeta,
     CommitMeta,
+    ConfigureMeta,
     CreateMeta,
     DropMeta,
     EndMeta,
@@ -99,6 +100,8 @@ def _replay(cache: StreamCache, files: StreamFiles, record: Record) -> None:
         cache.release_parts(record.stream_id, entry.drop_parts(meta.ids))
     elif isinstance(meta, RenewMeta):
         entry.stream.deadline_ms = meta.deadline_ms
+    elif isinstance(meta, ConfigureMeta):
+        configuration.apply_configuration(entry.stream, meta.configuration)
     elif isinstance(meta, TrimMeta):
         _trim(entry, meta)
     else:

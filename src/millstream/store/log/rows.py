@@ -9,6 +9,7 @@ import msgspec
 from millstream.protocol.producers import ProducerState
 from millstream.protocol.streams import Stream
 from millstream.store.log.crc import crc32c
+from millstream.store.log.files.layout import former_layout
 from millstream.store.log.files.places import Former, Packed, Place, decode_place, encode_place
 from millstream.store.log.wal.segments import DamagedError
 
@@ -71,7 +72,11 @@ class Row(msgspec.Struct, frozen=True):
 
     def where(self) -> Place:
         """Read where the stream's bytes are."""
-        return decode_place(self.place) if self.place is not None else Former()
+        return (
+            decode_place(self.place)
+            if self.place is not None
+            else Former(former_layout(self.stream().retention))
+        )
 
     def verify(self) -> None:
         """Raise an error if anything in the row is not as it was written."""

@@ -25,6 +25,7 @@ from millstream.store.base import FilePart
 from millstream.store.entries import StreamEntry
 from millstream.store.log.catalog import Catalog
 from millstream.store.log.files.content import StreamContent
+from millstream.store.log.files.extents import Extent
 from millstream.store.log.files.open_files import StreamFiles
 from millstream.store.log.files.staged import PartId, StoredPart, find_parts
 from millstream.store.log.memory_use import MemoryUse
@@ -147,13 +148,20 @@ class StreamCache:
             del self.by_name[stream.name]
         if stream.name not in self.by_name:
             self.unsaved_names.discard(stream.name)
-        self.removed[stream.id] = content_of(entry).names()
+        content = content_of(entry)
+        content.plan_rewriting(Extent.of(stream), stream.retention)  # as a crash may have left it
+        self.removed[stream.id] = content.names()
         self.frees_room = True
         self.release_parts(stream.id, entry.drop_all_parts())
 
     def close_files(self, entry: StreamEntry) -> None:
         """Close the files of a removed stream; only on the event loop, which reads them."""
         self._files.close_some(self.removed[entry.stream.id])
+
+    def release_files(self, entry: StreamEntry, names: list[str]) -> None:
+        """Let the next checkpoint remove files that the catalog needs no more, and forget them."""
+        self.released_files += names
+        self.dirty[entry.stream.id] = entry
 
     def release_parts(self, stream_id: int, numbers: list[int]) -> None:
         """Note that the files of parts can go once the catalog lists them no more."""
@@ -238,6 +246,8 @@ class StreamCache:
                     stored = StoredPart(self._files, (stream.id, part.number), part.size)
                     entry.staged[part.number] = stored
             self.by_id[stream.id] = self.by_name[stream.name] = entry
+            if released := content.released_names():
+                self.release_files(entry, released)  # a crash may have left them
         return entry
 
     # -- Evicting --------------------------------------------------------------------------------

@@ -92,12 +92,12 @@ def test_the_reserved_segment_is_never_a_stream(method: str, path: str) -> None:
     assert Bench().reply(method, path, b"x").status == 404
 
 
-@pytest.mark.parametrize("method", ["PATCH", "TRACE", "PROPFIND", "CONNECT"])
+@pytest.mark.parametrize("method", ["COPY", "TRACE", "PROPFIND", "CONNECT"])
 def test_a_method_that_makes_no_sense_is_told_which_do(method: str) -> None:
     """H3."""
     reply = Bench().reply(method, "/s")
     assert reply.status == 405
-    assert header(reply, "allow") == "GET, HEAD, POST, PUT, DELETE, OPTIONS"
+    assert header(reply, "allow") == "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS"
     assert header(Bench().reply("POST", "/__ds/access", b"x"), "allow") == "GET, HEAD, OPTIONS"
     assert header(Bench().reply("POST", "/__ds/streams", b"x"), "allow") == "GET, HEAD, DELETE, OPTIONS"
 
@@ -212,6 +212,8 @@ def test_a_listing_shows_what_there_is_page_by_page() -> None:
             "retainSeconds": None,
             "forkedFrom": None,
             "inheritedBytes": 0,
+            "attributes": {},
+            "incarnation": header(bench.reply("HEAD", "/a/1"), "stream-incarnation"),
         }
     ]
     rest = json.loads(bench.reply("GET", "/v1/stream/__ds/streams?cursor=%2Fa%2F1").body)

@@ -1,6 +1,7 @@
 """The listing for callers who may not read everything (rule X2)."""
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from millstream.protocol.http import Reply
 from millstream.protocol.requests import CreateRequest, ListingRequest
 from millstream.server.access.grants import EVERYTHING, Grant, parse_scopes
 from millstream.server.routes.listing import CursorSeal, Listing
-from millstream.store.base import Page
+from millstream.store.base import NO_ATTRIBUTES, Page
 from millstream.store.memory import MemoryEngine
 from millstream.store.table import Table
 
@@ -22,8 +23,16 @@ class CountingStore(Table):
 
     given = 0
 
-    def listing(self, prefix: str, glob: str | None, after: str, limit: int, now_ms: int) -> Page:
-        page = super().listing(prefix, glob, after, limit, now_ms)
+    def listing(
+        self,
+        prefix: str,
+        glob: str | None,
+        after: str,
+        limit: int,
+        now_ms: int,
+        attributes: Mapping[str, str] = NO_ATTRIBUTES,
+    ) -> Page:
+        page = super().listing(prefix, glob, after, limit, now_ms, attributes)
         self.given += len(page.streams)
         return page
 

@@ -17,20 +17,20 @@ from typing import Protocol
 
 import msgspec
 
+from millstream.protocol.retention import Retention
 from millstream.protocol.streams import Stream
 from millstream.store.base import FilePart
 from millstream.store.log.files import layout
 from millstream.store.log.files.extents import WHOLE, Extent
 from millstream.store.log.files.former_files import FormerFiles
+from millstream.store.log.files.index import END_BYTES
 from millstream.store.log.files.layout import (
+    MOST_REWRITTEN,
     ONE_FILE,
-    chunk_bytes,
-    chunk_entries,
-    content_name,
-    former_index_name,
-    index_name,
-    sum_name,
-    times_name,
+    Layout,
+    first_layout,
+    is_worth_rewriting,
+    suited_bytes,
 )
 from millstream.store.log.files.open_files import StreamFiles
 from millstream.store.log.files.own_files import OwnFiles
@@ -85,30 +85,30 @@ class StreamContent(msgspec.Struct, eq=False, gc=False):
     _files: StreamFiles
     _id: int
     _base: int
-    _chunk_bytes: int
+    _layout: Layout
     _created_ms: int
     _pieces: Pieces
     _extent: Extent
     _saved_extent: Extent
     _place: Place
     _saved: SavedBytes
+    _next_layout: Layout | None = None
+    """That of files which may exist: a checkpoint was to write it to them, and did not finish."""
 
     @classmethod
     def of(
         cls, files: StreamFiles, stream: Stream, flushed: int, appends: int, place: Place = NOWHERE
     ) -> "StreamContent":
         """Give the bytes of a stream, of which some are saved."""
-        id, base, size, extent = stream.id, stream.base, chunk_bytes(stream.retention), Extent.of(stream)
-        saved = _open(files, id, base, size, stream.created_ms, place, flushed, appends)
+        id, base, extent, created_ms = stream.id, stream.base, Extent.of(stream), stream.created_ms
+        layout = first_layout(stream.retention) if isinstance(place, Packed) else place.layout
+        saved = _open(files, id, base, created_ms, place, flushed, appends)
         # When a stream in packs gets files, that is from its beginning on.
         saved_extent = WHOLE if isinstance(place, Packed) else extent
-        pieces, created_ms = Pieces(flushed), stream.created_ms
-        return cls(files, id, base, size, created_ms, pieces, extent, saved_extent, place, saved)
+        return cls(files, id, base, layout, created_ms, Pieces(flushed), extent, saved_extent, place, saved)
 
     def _reopen(self, place: Place, end: int, appends: int) -> SavedBytes:
-        return _open(
-            self._files, self._id, self._base, self._chunk_bytes, self._created_ms, place, end, appends
-        )
+        return _open(self._files, self._id, self._base, self._created_ms, place, end, appends)
 
     @property
     def place(self) -> Place:
@@ -186,18 +186,53 @@ class StreamContent(msgspec.Struct, eq=False, gc=False):
 
     # -- Saving ----------------------------------------------------------------------------------
 
-    def unflushed(self, extent: Extent, trimmed: list[str]) -> Unflushed | None:
+    def plan_layout(self, extent: Extent, retention: Retention) -> Layout | None:
+        """Choose the layout of files that a stream may get; gives that of the next edition, if one is due."""
+        if isinstance(self._place, Packed):
+            self._layout = first_layout(retention)
+            return None
+        return self.plan_rewriting(extent, retention)
+
+    def plan_rewriting(self, extent: Extent, retention: Retention) -> Layout | None:
+        """Give the layout that suits what the stream keeps, if its own no longer does."""
+        place = self._place
+        layout = self._better_layout(place, extent, retention) if isinstance(place, Filed) else None
+        self._next_layout = layout or self._next_layout
+        return layout
+
+    def _better_layout(self, place: Filed, extent: Extent, retention: Retention) -> Layout | None:
+        saved, base, current = self._saved, self._base, place.layout
+        start, first = max(extent.start, base) - base, extent.first_entry
+        if extent.shared is not None or extent.start > saved.end:
+            return None  # forks read what is before, or nothing of the files is needed
+        entries = current.chunk_entries
+        begin = max((begin for begin in place.begins if begin <= start), default=0)
+        trimmed = start - max(begin, start // current.chunk_bytes * current.chunk_bytes)
+        trimmed += END_BYTES * max(0, first - max(place.first_entry, first // entries * entries))
+        copied = saved.end - base - start + END_BYTES * (saved.appends - first)
+        kept, suited = copied + self.end - saved.end, suited_bytes(retention)
+        if copied > MOST_REWRITTEN or not is_worth_rewriting(current.chunk_bytes, suited, kept, trimmed):
+            return None
+        return current.following(suited)
+
+    def unflushed(
+        self, extent: Extent, trimmed: list[str], next_layout: Layout | None = None
+    ) -> Unflushed | None:
         """Give what a checkpoint has to write, if anything."""
         saved, place = self._saved, self._place
         is_same = not isinstance(place, Former) and (not trimmed or isinstance(place, Packed))
+        if isinstance(place, Filed):
+            is_same &= next_layout is None and place.released is None
+            if place.released is not None:
+                place = msgspec.structs.replace(place, released=None)  # this checkpoint has removed them
         if self._pieces.end == saved.end and is_same:
             return None
         data, ends, times = self._pieces.all()
         return Unflushed(
             self._id,
             self._base,
-            self._chunk_bytes,
             self._created_ms,
+            self._layout,
             place,
             saved.end,
             saved.appends,
@@ -206,18 +241,30 @@ class StreamContent(msgspec.Struct, eq=False, gc=False):
             data,
             ends,
             times,
+            next_layout,
         )
 
     def drop_flushed(self, until: int, appends: int, place: Place) -> list[str]:
         """Drop from memory what is saved now; gives the files that are no longer needed because of that."""
         self._pieces.drop(until)
         saved, former = self._saved, self._place
-        if isinstance(saved, OwnFiles) and isinstance(place, Filed):
+        is_same = isinstance(former, Filed) and isinstance(place, Filed) and former.layout == place.layout
+        if isinstance(saved, OwnFiles) and isinstance(place, Filed) and is_same:
             self._saved = saved.grown(place, until, appends)
         else:
             self._saved = self._reopen(place, until, appends)
-        self._place = place
-        return self._former_names(place) if isinstance(former, Former) and place is not former else []
+        self._place, self._next_layout = place, None
+        if isinstance(former, Former) and place is not former:
+            return self._former_names(former.layout, place)
+        if not isinstance(place, Packed):
+            self._layout = place.layout
+        return self.released_names()
+
+    def released_names(self) -> list[str]:
+        """Name the files of a former edition that the catalog needs no more, and may still be there."""
+        place = self._place
+        released = place.released if isinstance(place, Filed) else None
+        return released.names(self._id) if released is not None else []
 
     def move(self, moved: dict[Slot, Slot]) -> None:
         """Note that slots were copied to other packs."""
@@ -234,7 +281,7 @@ class StreamContent(msgspec.Struct, eq=False, gc=False):
 
     def removable(self, extent: Extent, end: int) -> list[str]:
         """Name the files that hold nothing of an extent and may not have been removed yet."""
-        saved, size = self._saved_extent, self._chunk_bytes
+        saved, size = self._saved_extent, self._layout.chunk_bytes
         if extent == saved or size == ONE_FILE or end == self._base:
             return []
         lowest = saved.start if extent.shared == saved.shared else saved.lowest
@@ -242,10 +289,10 @@ class StreamContent(msgspec.Struct, eq=False, gc=False):
         names: list[str] = []
         for chunk in range(self._chunk_of(lowest), self._chunk_of(extent.start) + 1):
             if not self._is_needed(chunk, kept):
-                names += content_name(self._id, chunk), sum_name(self._id, chunk)
-        entries = chunk_entries(size)
+                names += self._layout.content_name(self._id, chunk), self._layout.sum_name(self._id, chunk)
+        entries = self._layout.chunk_entries
         for chunk in range(saved.first_entry // entries, extent.first_entry // entries):
-            names += self._index_names(chunk)
+            names += self._index_names(self._layout, chunk)
         return names
 
     def note_removed(self, extent: Extent) -> None:
@@ -257,12 +304,19 @@ class StreamContent(msgspec.Struct, eq=False, gc=False):
         """Name all files that may exist."""
         if isinstance(self._place, Packed) and not self._may_outgrow():
             return []
-        saved, entries = self._saved_extent, chunk_entries(self._chunk_bytes)
+        names = self._all_names(self._layout)
+        if self._next_layout is not None:
+            names += self._all_names(self._next_layout)
+        return names + self.released_names()
+
+    def _all_names(self, layout: Layout) -> list[str]:
+        saved, size, entries = self._saved_extent, layout.chunk_bytes, layout.chunk_entries
+        first, last = max(0, saved.lowest - self._base) // size, (self.end - self._base) // size
         names: list[str] = []
-        for chunk in range(self._chunk_of(saved.lowest), self._chunk_of(self.end) + 1):
-            names += content_name(self._id, chunk), sum_name(self._id, chunk)
+        for chunk in range(first, last + 1):
+            names += layout.content_name(self._id, chunk), layout.sum_name(self._id, chunk)
         for chunk in range(saved.first_entry // entries, self.appends // entries + 1):
-            names += self._index_names(chunk)
+            names += self._index_names(layout, chunk)
         return names
 
     def _may_outgrow(self) -> bool:
@@ -271,38 +325,32 @@ class StreamContent(msgspec.Struct, eq=False, gc=False):
         size = sum(slot.size for slot in self._place.slots)
         return size + slot_bytes(self.end - self._saved.end, len(self._pieces)) > layout.PACKED_BYTES
 
-    def _index_names(self, chunk: int) -> list[str]:
-        names = [index_name(self._id, chunk), times_name(self._id, chunk)]
+    def _index_names(self, layout: Layout, chunk: int) -> list[str]:
+        names = [layout.index_name(self._id, chunk), layout.times_name(self._id, chunk)]
         is_former = isinstance(self._place, Former)
-        return [*names, former_index_name(self._id, chunk)] if is_former else names
+        return [*names, layout.former_index_name(self._id, chunk)] if is_former else names
 
-    def _former_names(self, place: Place) -> list[str]:
+    def _former_names(self, layout: Layout, place: Place) -> list[str]:
         """Name the files of format 3 that are no longer needed."""
-        saved, entries = self._saved_extent, chunk_entries(self._chunk_bytes)
+        saved, entries = self._saved_extent, layout.chunk_entries
         chunks = range(saved.first_entry // entries, self.appends // entries + 1)
-        names = [former_index_name(self._id, chunk) for chunk in chunks]
-        return [*names, content_name(self._id)] if isinstance(place, Packed) else names
+        names = [layout.former_index_name(self._id, chunk) for chunk in chunks]
+        return [*names, layout.content_name(self._id)] if isinstance(place, Packed) else names
 
     def _chunk_of(self, position: int) -> int:
-        return max(0, position - self._base) // self._chunk_bytes
+        return max(0, position - self._base) // self._layout.chunk_bytes
 
     def _is_needed(self, chunk: int, kept: list[tuple[int, int]]) -> bool:
-        first = self._base + chunk * self._chunk_bytes
-        return any(first < end and start < first + self._chunk_bytes for start, end in kept)
+        size = self._layout.chunk_bytes
+        first = self._base + chunk * size
+        return any(first < end and start < first + size for start, end in kept)
 
 
 def _open(
-    files: StreamFiles,
-    id: int,
-    base: int,
-    chunk_bytes: int,
-    created_ms: int,
-    place: Place,
-    end: int,
-    appends: int,
+    files: StreamFiles, id: int, base: int, created_ms: int, place: Place, end: int, appends: int
 ) -> SavedBytes:
     if isinstance(place, Packed):
         return PackedBytes(files, id, base, created_ms, place.slots, end, appends)
     if isinstance(place, Former):
-        return FormerFiles(files, id, base, chunk_bytes, created_ms, end, appends)
-    return OwnFiles(files, id, base, chunk_bytes, place, end, appends)
+        return FormerFiles(files, id, base, place.layout, created_ms, end, appends)
+    return OwnFiles(files, id, base, place, end, appends)

@@ -20,12 +20,7 @@ import msgspec
 from millstream.store.base import FilePart
 from millstream.store.log.files.examining import complaint_of
 from millstream.store.log.files.extents import Extent
-from millstream.store.log.files.layout import (
-    chunk_entries,
-    content_name,
-    former_index_name,
-    spans,
-)
+from millstream.store.log.files.layout import Layout, spans
 from millstream.store.log.files.open_files import StreamFiles
 from millstream.store.log.wal.segments import DamagedError
 
@@ -39,7 +34,7 @@ class FormerFiles(msgspec.Struct, eq=False, gc=False):
     _files: StreamFiles
     _id: int
     _base: int
-    _chunk_bytes: int
+    layout: Layout
     _created_ms: int
     end: int
     appends: int
@@ -73,22 +68,24 @@ class FormerFiles(msgspec.Struct, eq=False, gc=False):
     def fetch(self, start: int, end: int) -> bytes:
         """Give the bytes from start to end."""
         return b"".join(
-            self._files.read_file(content_name(self._id, chunk), inside_end - inside, inside)
-            for chunk, inside, inside_end in spans(start - self._base, end - self._base, self._chunk_bytes)
+            self._files.read_file(self.layout.content_name(self._id, chunk), inside_end - inside, inside)
+            for chunk, inside, inside_end in spans(
+                start - self._base, end - self._base, self.layout.chunk_bytes
+            )
         )
 
     def locate(self, start: int, end: int) -> FilePart | None:
         """Give the file that has the bytes from start on, and how many of them."""
-        chunk, inside, inside_end = next(spans(start - self._base, end - self._base, self._chunk_bytes))
-        return self._files.locate(content_name(self._id, chunk), inside_end - inside, inside)
+        chunk, inside, inside_end = next(spans(start - self._base, end - self._base, self.layout.chunk_bytes))
+        return self._files.locate(self.layout.content_name(self._id, chunk), inside_end - inside, inside)
 
     def ends(self, first: int, last: int) -> "array[int]":
         """Give the ends of appends, from one to before another."""
         ends = array("Q")
-        for chunk, inside, inside_end in spans(first, last, chunk_entries(self._chunk_bytes)):
+        for chunk, inside, inside_end in spans(first, last, self.layout.chunk_entries):
             for step in range(inside, inside_end, _STEP):
                 count = min(_STEP, inside_end - step)
-                name = former_index_name(self._id, chunk)
+                name = self.layout.former_index_name(self._id, chunk)
                 ends.frombytes(self._files.read_file(name, count * ENTRY_BYTES, step * ENTRY_BYTES))
         if sys.byteorder == "big":
             ends.byteswap()
@@ -101,16 +98,16 @@ class FormerFiles(msgspec.Struct, eq=False, gc=False):
     def _examine(self, extent: Extent) -> None:
         for start, end in extent.kept(self.end):
             for chunk, _, inside_end in spans(
-                max(start - self._base, 0), end - self._base, self._chunk_bytes
+                max(start - self._base, 0), end - self._base, self.layout.chunk_bytes
             ):
-                self._files.read_file(content_name(self._id, chunk), 1, inside_end - 1)
+                self._files.read_file(self.layout.content_name(self._id, chunk), 1, inside_end - 1)
         ends = self.ends(extent.first_entry, self.appends)
         begins = max(self._base, extent.lowest)
         is_in_order = all(end > start for start, end in pairwise([begins, *ends]))
         if ends and (ends[-1] != self.end or not is_in_order):
-            raise DamagedError(f"{former_index_name(self._id)}: is not the index of its stream.")
+            raise DamagedError(f"{self.layout.former_index_name(self._id)}: is not the index of its stream.")
 
     def _end_of(self, append: int) -> int:
-        chunk, inside = divmod(append, chunk_entries(self._chunk_bytes))
-        name = former_index_name(self._id, chunk)
+        chunk, inside = divmod(append, self.layout.chunk_entries)
+        name = self.layout.former_index_name(self._id, chunk)
         return int.from_bytes(self._files.read_file(name, ENTRY_BYTES, inside * ENTRY_BYTES), "little")

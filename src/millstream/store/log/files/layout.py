@@ -1,8 +1,4 @@
-"""Where the bytes of a stream with files of its own lie: in one file, or in many small ones.
-
-A stream that keeps everything has one file of content, one of its checksums, and an index of two files. A
-stream with limits must free room, so its content and its index are cut at fixed positions, and files that can
-no longer be read are removed:
+"""Where the bytes of a stream with files of its own lie: in files that are cut at fixed positions.
 
         content    | <id>.bin | <id>.1.bin | <id>.2.bin | <id>.3.bin ...      `chunk_bytes` each
         checksums  | <id>.sum | <id>.1.sum | <id>.2.sum | <id>.3.sum ...      (`sums`)
@@ -13,12 +9,26 @@ no longer be read are removed:
         times      | <id>.times | <id>.1.times | ...                          of the same (`index`)
 
 Removing files is the one way to free the beginning of something that works on every file system, and it
-is atomic. A position determines its file, so nothing is recorded about the files themselves. Their length
-follows from the limits, which never change after a stream is created.
+is atomic. A position determines its file, so nothing is recorded about the files themselves.
+
+How long they are is chosen when a stream gets files: shorter for a stream that keeps little, so that its
+room is freed in small steps. The catalog keeps it with the place of the stream (`places.Filed`), because what
+a stream keeps can be changed later, and clients can trim. When the files no longer suit it, what is kept is
+written once more, to files of the next edition (`<id>-1.bin`, ...), and the former ones are removed:
+
+        much of the first file is trimmed     more than what is kept, so the copy costs less than it frees
+        the files are too short by now        a stream that keeps more than before would have very many
+
+What is copied at once has a bound, so a checkpoint is not held up. Files of format 3 have no end in streams
+that keep everything (`ONE_FILE`). They stay so until they are written once more; if they are too large for
+that, their room is freed when all of it is trimmed.
 """
 
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Final
+
+import msgspec
 
 from millstream.protocol.retention import Retention
 from millstream.store.log.files.staged import section_of
@@ -26,7 +36,6 @@ from millstream.store.pieces import Piece
 
 FOLDER: Final = "streams"
 
-# These numbers are part of the format: with others, the files of a stream are not found.
 ONE_FILE: Final = 2**62
 LEAST_BYTES = 64 * 2**10
 MOST_BYTES = 64 * 2**20
@@ -36,7 +45,10 @@ BLOCK_BYTES = 16 * 2**10
 PAGE_ENTRIES = 256
 """How many entries of an index have one checksum; so is the number of entries in a file."""
 _SHARE = 8
-_BYTES_AN_ENTRY = 64
+_BYTES_AN_ENTRY = 64  # part of the format, as are the lengths of blocks and pages
+_FEW_FILES = 4
+MOST_REWRITTEN = 256 * 2**20
+"""How much is copied at most when a stream is written to files of the next edition."""
 
 PACK_BYTES = 32 * 2**20
 """A pack that is so long is followed by the next one."""
@@ -46,50 +58,80 @@ MAX_SLOTS = 8
 """A stream that has so many slots in packs is written to a single one."""
 
 
-def chunk_bytes(retention: Retention) -> int:
+class Layout(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """How long the files of a stream are, and which of its editions they are."""
+
+    chunk_bytes: int
+    edition: int = 0
+
+    @property
+    def chunk_entries(self) -> int:
+        """How many appends an index file holds."""
+        return self.chunk_bytes // _BYTES_AN_ENTRY
+
+    def content_name(self, stream_id: int, chunk: int = 0) -> str:
+        """Name a file of a stream's bytes."""
+        return f"{self._name(stream_id, chunk)}.bin"
+
+    def sum_name(self, stream_id: int, chunk: int = 0) -> str:
+        """Name a file of the checksums of a stream's bytes."""
+        return f"{self._name(stream_id, chunk)}.sum"
+
+    def index_name(self, stream_id: int, chunk: int = 0) -> str:
+        """Name a file of the ends of a stream's appends."""
+        return f"{self._name(stream_id, chunk)}.index"
+
+    def times_name(self, stream_id: int, chunk: int = 0) -> str:
+        """Name a file of the times of a stream's appends."""
+        return f"{self._name(stream_id, chunk)}.times"
+
+    def former_index_name(self, stream_id: int, chunk: int = 0) -> str:
+        """Name a file of the ends of a stream's appends, as format 3 had it."""
+        return f"{self._name(stream_id, chunk)}.idx"
+
+    def _name(self, stream_id: int, chunk: int) -> str:
+        edition = f"-{self.edition}" if self.edition else ""
+        number = f".{chunk}" if chunk else ""
+        return f"{folder_of(stream_id)}/{stream_id:016x}{edition}{number}"
+
+    def following(self, chunk_bytes: int) -> "Layout":
+        """Give the layout of the next edition."""
+        return Layout(chunk_bytes, self.edition + 1)
+
+
+def suited_bytes(retention: Retention) -> int:
     """Choose how long a stream's content files are: an eighth to a quarter of what it keeps, in bounds."""
     if retention.bytes is None:
-        return TIMED_BYTES if retention else ONE_FILE
+        return TIMED_BYTES if retention else MOST_BYTES
     return min(MOST_BYTES, max(LEAST_BYTES, 1 << (retention.bytes // _SHARE).bit_length()))
 
 
-def chunk_entries(chunk_bytes: int) -> int:
-    """Give how many appends an index file holds."""
-    return chunk_bytes // _BYTES_AN_ENTRY
+def first_layout(retention: Retention) -> Layout:
+    """Choose the layout of a stream that gets files."""
+    return _first_edition(suited_bytes(retention))
 
 
-def content_name(stream_id: int, chunk: int = 0) -> str:
-    """Name a file of a stream's bytes."""
-    return f"{folder_of(stream_id)}/{stream_id:016x}{_number(chunk)}.bin"
+def former_layout(retention: Retention) -> Layout:
+    """Give the layout that format 3 had: it followed from limits that never changed."""
+    return _first_edition(suited_bytes(retention) if retention else ONE_FILE)
 
 
-def sum_name(stream_id: int, chunk: int = 0) -> str:
-    """Name a file of the checksums of a stream's bytes."""
-    return f"{folder_of(stream_id)}/{stream_id:016x}{_number(chunk)}.sum"
+@lru_cache
+def _first_edition(chunk_bytes: int) -> Layout:
+    return Layout(chunk_bytes)  # one for all streams: there is a reference to it in each
 
 
-def index_name(stream_id: int, chunk: int = 0) -> str:
-    """Name a file of the ends of a stream's appends."""
-    return f"{folder_of(stream_id)}/{stream_id:016x}{_number(chunk)}.index"
-
-
-def times_name(stream_id: int, chunk: int = 0) -> str:
-    """Name a file of the times of a stream's appends."""
-    return f"{folder_of(stream_id)}/{stream_id:016x}{_number(chunk)}.times"
-
-
-def former_index_name(stream_id: int, chunk: int = 0) -> str:
-    """Name a file of the ends of a stream's appends, as format 3 had it."""
-    return f"{folder_of(stream_id)}/{stream_id:016x}{_number(chunk)}.idx"
+def is_worth_rewriting(current_bytes: int, suited_bytes: int, kept_bytes: int, trimmed_bytes: int) -> bool:
+    """Tell whether what is kept should be written to files of another length, or to shorter ones again."""
+    spare_bytes = LEAST_BYTES if suited_bytes < current_bytes else TIMED_BYTES
+    if trimmed_bytes >= max(kept_bytes, spare_bytes):
+        return True
+    return current_bytes < suited_bytes and kept_bytes >= _FEW_FILES * current_bytes
 
 
 def folder_of(stream_id: int) -> str:
     """Name the folder of a stream's files."""
     return f"{FOLDER}/{stream_id & 0xFF:02x}"
-
-
-def _number(chunk: int) -> str:
-    return f".{chunk}" if chunk else ""
 
 
 def spans(start: int, end: int, size: int) -> Iterator[tuple[int, int, int]]:

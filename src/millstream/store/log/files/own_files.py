@@ -24,14 +24,7 @@ from millstream.store.log.files.index import (
     read_partial_page,
     read_times,
 )
-from millstream.store.log.files.layout import (
-    chunk_entries,
-    content_name,
-    index_name,
-    spans,
-    sum_name,
-    times_name,
-)
+from millstream.store.log.files.layout import spans
 from millstream.store.log.files.open_files import StreamFiles
 from millstream.store.log.files.places import Filed
 from millstream.store.log.files.sums import SUM_BYTES, is_block, unpack_sums
@@ -47,7 +40,6 @@ class OwnFiles(msgspec.Struct, eq=False, gc=False):
     _files: StreamFiles
     _id: int
     _base: int
-    _chunk_bytes: int
     _place: Filed
     end: int
     appends: int
@@ -57,6 +49,10 @@ class OwnFiles(msgspec.Struct, eq=False, gc=False):
     """The page of the index that was read last."""
     _page_times: "tuple[int, array[int]] | None" = None
     """The page whose times were decoded last."""
+
+    @property
+    def _layout(self) -> layout.Layout:
+        return self._place.layout
 
     def bounds(self, position: int, extent: Extent) -> tuple[int, int]:
         """Give the start and end of the append that holds the byte at `position`."""
@@ -94,17 +90,19 @@ class OwnFiles(msgspec.Struct, eq=False, gc=False):
 
     def fetch(self, start: int, end: int) -> bytes:
         """Give the bytes from start to end."""
-        spanned = spans(start - self._base, end - self._base, self._chunk_bytes)
+        spanned = spans(start - self._base, end - self._base, self._layout.chunk_bytes)
         parts = [self._read(chunk, inside, inside_end) for chunk, inside, inside_end in spanned]
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def locate(self, start: int, end: int) -> FilePart | None:
         """Give the file that has the bytes from start on, and how many of them, all of which are verified."""
         end = min(end, start + _MAX_LOCATED)
-        chunk, inside, inside_end = next(spans(start - self._base, end - self._base, self._chunk_bytes))
+        chunk, inside, inside_end = next(
+            spans(start - self._base, end - self._base, self._layout.chunk_bytes)
+        )
         if not self._is_verified(chunk, inside, inside_end):
             self._read(chunk, inside, inside_end)
-        return self._files.locate(content_name(self._id, chunk), inside_end - inside, inside)
+        return self._files.locate(self._layout.content_name(self._id, chunk), inside_end - inside, inside)
 
     # -- Content ---------------------------------------------------------------------------------
 
@@ -113,26 +111,28 @@ class OwnFiles(msgspec.Struct, eq=False, gc=False):
         return self._verified[blocks.start : blocks.stop] == b"\1" * len(blocks)
 
     def _blocks(self, chunk: int, inside: int, inside_end: int) -> range:
-        first = chunk * self._chunk_bytes
+        first = chunk * self._layout.chunk_bytes
         return range(
             (first + inside) // layout.BLOCK_BYTES, (first + inside_end - 1) // layout.BLOCK_BYTES + 1
         )
 
     def _read(self, chunk: int, inside: int, inside_end: int) -> bytes:
         """Read a range of a content file; if its blocks are not verified, all of them, to verify them."""
-        name = content_name(self._id, chunk)
+        name = self._layout.content_name(self._id, chunk)
         if inside == inside_end:
             return b""
         if self._is_verified(chunk, inside, inside_end):
             return self._files.read_file(name, inside_end - inside, inside)
         blocks = self._blocks(chunk, inside, inside_end)
         begin = blocks.start * layout.BLOCK_BYTES
-        if begin < self._place.begin < begin + layout.BLOCK_BYTES:
-            begin = self._place.begin
+        for inner in self._place.begins:
+            if begin < inner < (blocks.start + 1) * layout.BLOCK_BYTES:
+                begin = inner
+                break
         limit = min(blocks.stop * layout.BLOCK_BYTES, self.end - self._base)
-        data = self._files.read_file(name, limit - begin, begin - chunk * self._chunk_bytes)
+        data = self._files.read_file(name, limit - begin, begin - chunk * self._layout.chunk_bytes)
         self._verify(chunk, blocks, data, blocks.start * layout.BLOCK_BYTES - begin)
-        skipped = chunk * self._chunk_bytes + inside - begin
+        skipped = chunk * self._layout.chunk_bytes + inside - begin
         return data[skipped : skipped + inside_end - inside]
 
     def _verify(self, chunk: int, blocks: range, data: bytes, first: int) -> None:
@@ -141,8 +141,10 @@ class OwnFiles(msgspec.Struct, eq=False, gc=False):
         for index, block in enumerate(blocks):
             start = first + index * layout.BLOCK_BYTES
             if not is_block(self._id, block, data[max(0, start) : start + layout.BLOCK_BYTES], sums[index]):
-                inside = block * layout.BLOCK_BYTES - chunk * self._chunk_bytes
-                raise DamagedError(f"{content_name(self._id, chunk)}: the block at byte {inside} is damaged.")
+                inside = block * layout.BLOCK_BYTES - chunk * self._layout.chunk_bytes
+                raise DamagedError(
+                    f"{self._layout.content_name(self._id, chunk)}: the block at byte {inside} is damaged."
+                )
         missing = blocks.stop - len(self._verified)
         if missing > 0:
             self._verified.extend(bytes(missing))
@@ -154,8 +156,8 @@ class OwnFiles(msgspec.Struct, eq=False, gc=False):
         full = range(blocks.start, min(blocks.stop, full_blocks))
         sums: list[int] = []
         if full:
-            inside = full.start - chunk * self._chunk_bytes // layout.BLOCK_BYTES
-            name = sum_name(self._id, chunk)
+            inside = full.start - chunk * self._layout.chunk_bytes // layout.BLOCK_BYTES
+            name = self._layout.sum_name(self._id, chunk)
             sums = unpack_sums(self._files.read_file(name, len(full) * SUM_BYTES, inside * SUM_BYTES))
         return sums if len(full) == len(blocks) else [*sums, self._place.content_sum]
 
@@ -176,7 +178,8 @@ class OwnFiles(msgspec.Struct, eq=False, gc=False):
     def _verified_page(self, page: int) -> Page:
         """Read a page of the index, and verify it."""
         chunk, inside = self._file_of(page)
-        name, position, count = index_name(self._id, chunk), inside * page_bytes(), self._count_of(page)
+        name = self._layout.index_name(self._id, chunk)
+        position, count = inside * page_bytes(), self._count_of(page)
         if count == layout.PAGE_ENTRIES:
             found = read_full_page(self._id, page, self._files.read_file(name, page_bytes(), position))
         else:
@@ -195,27 +198,37 @@ class OwnFiles(msgspec.Struct, eq=False, gc=False):
         """Read the times of a page, and verify them."""
         chunk, inside = self._file_of(page)
         if self._count_of(page) == layout.PAGE_ENTRIES:
-            begin, sum = self._read_page(page - 1).times_end if inside else 0, None
+            is_first = not inside or page * layout.PAGE_ENTRIES == self._place.first_entry
+            begin, sum = 0 if is_first else self._read_page(page - 1).times_end, None
             end = self._read_page(page).times_end
         else:
             begin, end, sum = self._place.times_begin, self._place.times_end, self._place.times_sum
-        name = times_name(self._id, chunk)
+        name = self._layout.times_name(self._id, chunk)
         found = read_times(self._id, page, self._files.read_file(name, end - begin, begin), sum)
         if found is None:
             raise DamagedError(f"{name}: the page at byte {begin} is damaged.")
         return found
 
     def _file_of(self, page: int) -> tuple[int, int]:
-        return divmod(page, chunk_entries(self._chunk_bytes) // layout.PAGE_ENTRIES)
+        return divmod(page, self._layout.chunk_entries // layout.PAGE_ENTRIES)
 
     def _count_of(self, page: int) -> int:
         return min(layout.PAGE_ENTRIES, self.appends - page * layout.PAGE_ENTRIES)
+
+    def entries(self, first: int, last: int) -> "tuple[array[int], array[int]]":
+        """Give the ends and times of appends, from the first of a page to before another."""
+        pages = range(first // layout.PAGE_ENTRIES, (last - 1) // layout.PAGE_ENTRIES + 1)
+        ends, times = array("Q"), array("Q")
+        for page in pages:
+            ends += self._ends(page)
+            times += self._times(page)
+        return ends[: last - first], times[: last - first]
 
     # -- Growing and shrinking -------------------------------------------------------------------
 
     def grown(self, place: Filed, end: int, appends: int) -> "OwnFiles":
         """Give what the files hold after more was written to them; what was verified stays so."""
-        grown = OwnFiles(self._files, self._id, self._base, self._chunk_bytes, place, end, appends)
+        grown = OwnFiles(self._files, self._id, self._base, place, end, appends)
         grown._verified = self._verified[: (self.end - self._base) // layout.BLOCK_BYTES]
         return grown
 
@@ -223,7 +236,7 @@ class OwnFiles(msgspec.Struct, eq=False, gc=False):
         """Read everything that can be read, a block or page in each step; gives what is wrong with it."""
         for start, end in extent.kept(self.end):
             for chunk, inside, inside_end in spans(
-                max(start - self._base, 0), end - self._base, self._chunk_bytes
+                max(start - self._base, 0), end - self._base, self._layout.chunk_bytes
             ):
                 first = inside // layout.BLOCK_BYTES * layout.BLOCK_BYTES
                 for position in range(first, inside_end, layout.BLOCK_BYTES):

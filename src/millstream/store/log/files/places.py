@@ -9,6 +9,8 @@ from typing import TypeAlias
 
 import msgspec
 
+from millstream.store.log.files.layout import Layout
+
 
 class Slot(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """A range of a pack file."""
@@ -16,6 +18,26 @@ class Slot(msgspec.Struct, frozen=True, array_like=True, gc=False):
     pack: int
     position: int
     size: int
+
+
+class Released(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """Files that are not needed any more: which chunks of content, and which of the index."""
+
+    layout: Layout
+    chunks: tuple[int, int]
+    index_chunks: tuple[int, int]
+
+    def names(self, stream_id: int) -> list[str]:
+        """Name the files."""
+        layout = self.layout
+        content = (layout.content_name, layout.sum_name)
+        index = (layout.index_name, layout.times_name)
+        return [
+            name(stream_id, chunk)
+            for names, chunks in ((content, self.chunks), (index, self.index_chunks))
+            for chunk in range(*chunks)
+            for name in names
+        ]
 
 
 class Packed(msgspec.Struct, frozen=True, array_like=True, tag=1, gc=False):
@@ -27,12 +49,14 @@ class Packed(msgspec.Struct, frozen=True, array_like=True, tag=1, gc=False):
 class Filed(msgspec.Struct, frozen=True, array_like=True, tag=2, gc=False):
     """In files of its own. Full blocks have their checksums in files; these are the last, partial ones."""
 
+    layout: Layout
     content_sum: int = 0
     index_sum: int = 0
-    begin: int = 0
-    """Where the last file that was begun anew begins, after all of the one before was trimmed.
+    begins: tuple[int, ...] = ()
+    """Where files begin inside a block, of which they have no bytes before that; counted from the base.
 
-    It counts from the stream's base. The block that holds it has no bytes before it.
+    A file that was begun after all of the one before was trimmed, or by another edition, does. Forks may
+    still read an older one.
     """
     times_sum: int = 0
     times_begin: int = 0
@@ -40,10 +64,16 @@ class Filed(msgspec.Struct, frozen=True, array_like=True, tag=2, gc=False):
     times_end: int = 0
     last_ms: int = 0
     """When the last append arrived."""
+    first_entry: int = 0
+    """The first append that the index has, since the stream was last written to files of another edition."""
+    released: Released | None = None
+    """Files of the former edition, which may still be there."""
 
 
 class Former(msgspec.Struct, frozen=True, array_like=True, tag=3, gc=False):
     """In files of its own, of format 3."""
+
+    layout: Layout
 
 
 Place: TypeAlias = Packed | Filed | Former

@@ -5,6 +5,7 @@ Where it goes is decided here, for each stream by what it has in all:
         little                        a slot more at the end of the last pack
         little, in many slots         one slot instead of them
         more than `PACKED_BYTES`      files of its own, from its beginning; from then on their ends
+        files that no longer suit it  files of the next edition, from where it begins now
         files of format 3             the same as a stream that is new, by what it has in all; content that
                                       is in a file stays there, and gets checksums and an index beside it
 
@@ -19,25 +20,18 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 import msgspec
+from msgspec.structs import replace
 
 from millstream.store.log.disk import Disk, File
 from millstream.store.log.failpoints import reach
-from millstream.store.log.files import layout
+from millstream.store.log.files import layout as layouts
 from millstream.store.log.files.extents import Extent
 from millstream.store.log.files.failures import Failures
 from millstream.store.log.files.former_files import FormerFiles
 from millstream.store.log.files.index import PagePart, write_pages
-from millstream.store.log.files.layout import (
-    chunk_entries,
-    content_name,
-    cut,
-    folder_of,
-    index_name,
-    spans,
-    sum_name,
-    times_name,
-)
+from millstream.store.log.files.layout import Layout, cut, folder_of, spans
 from millstream.store.log.files.open_files import StreamFiles
+from millstream.store.log.files.own_files import OwnFiles
 from millstream.store.log.files.packs import (
     FOLDER,
     Appends,
@@ -45,7 +39,7 @@ from millstream.store.log.files.packs import (
     read_slots,
     slot_bytes,
 )
-from millstream.store.log.files.places import Filed, Former, Packed, Place, Slot
+from millstream.store.log.files.places import Filed, Former, Packed, Place, Released, Slot
 from millstream.store.log.files.staged import joined, runs
 from millstream.store.log.files.sums import SUM_BYTES, ContentSums, pack_sums
 from millstream.store.pieces import Piece
@@ -61,8 +55,9 @@ class Unflushed(msgspec.Struct, frozen=True, gc=False):
 
     stream_id: int
     base: int
-    chunk_bytes: int
     created_ms: int
+    layout: Layout
+    """That of its files; of a stream in packs, of those that it may get."""
     place: Place
     flushed: int
     appends: int
@@ -72,6 +67,8 @@ class Unflushed(msgspec.Struct, frozen=True, gc=False):
     data: list[Piece]
     ends: "array[int]"
     times: "array[int]"
+    next_layout: Layout | None = None
+    """That of the files to which all of it is written once more, if that is worth it."""
 
     @property
     def position(self) -> int:
@@ -98,7 +95,7 @@ class PackEnds(msgspec.Struct):
 
     def add(self, size: int) -> Slot:
         """Give the place for more; a pack that is large enough is followed by the next one."""
-        if self.last == 0 or (self.end and self.end + size > layout.PACK_BYTES):
+        if self.last == 0 or (self.end and self.end + size > layouts.PACK_BYTES):
             self.last, self.end = self.last + 1, 0
         slot = Slot(self.last, self.end, size)
         self.end += size
@@ -154,10 +151,13 @@ class Writing:
     def _write_one(self, one: Unflushed, reading: StreamFiles, slots: list[tuple[Slot, bytes]]) -> None:
         place, id = one.place, one.stream_id
         if isinstance(place, Filed):
+            if one.next_layout is not None and self._may_rewrite(one.flushed - one.extent.start):
+                place = self._copy(one, place, one.next_layout, reading)
+                reach("writing.rewritten")
             self.places[id] = self._write_filed(one, place, one.data, one.ends, one.times)
         elif isinstance(place, Former):
             former = FormerFiles(
-                reading, id, one.base, one.chunk_bytes, one.created_ms, one.flushed, one.appends
+                reading, id, one.base, place.layout, one.created_ms, one.flushed, one.appends
             )
             before = _former_appends(one, former)
             if before is None:
@@ -167,6 +167,13 @@ class Writing:
             reach("writing.converted")
         else:
             self._write_packed(one, place.slots, reading, slots)
+
+    def _may_rewrite(self, size: int) -> bool:
+        """Take room for something that is written anew and need not be; False when there is too little."""
+        if size > self._may_rewrite_bytes:
+            return False
+        self._may_rewrite_bytes -= size
+        return True
 
     # -- Packs -----------------------------------------------------------------------------------
 
@@ -179,11 +186,10 @@ class Writing:
     ) -> None:
         """Add a slot to those of a small stream, or write all of it anew, or give it files of its own."""
         known_bytes = sum(slot.size for slot in known)
-        has_outgrown = known_bytes + slot_bytes(one.new_bytes, len(one.ends)) > layout.PACKED_BYTES
+        has_outgrown = known_bytes + slot_bytes(one.new_bytes, len(one.ends)) > layouts.PACKED_BYTES
         before, kept = None, known
-        if known and (has_outgrown or len(known) >= layout.MAX_SLOTS):
-            if known_bytes <= self._may_rewrite_bytes:
-                self._may_rewrite_bytes -= known_bytes
+        if known and (has_outgrown or len(known) >= layouts.MAX_SLOTS):
+            if self._may_rewrite(known_bytes):
                 slots_before = read_slots(reading, one.stream_id, one.base, one.created_ms, known)
                 before, kept = Appends.joined(slots_before), ()
             else:
@@ -217,7 +223,7 @@ class Writing:
         data, ends, times = one.data, one.ends, one.times
         if before is not None:
             data, ends, times = [before.content, *data], before.ends + ends, before.times + times
-        place = self._write_filed(one, Filed(), data, ends, times, is_new=True)
+        place = self._write_filed(one, Filed(one.layout), data, ends, times, is_new=True)
         reach("writing.outgrown")
         return place
 
@@ -254,21 +260,24 @@ class Writing:
         place = self._begun_anew(one, place, position)
         sums = ContentSums(one.stream_id, position, place.content_sum)
         if data:
-            self._write_content(one, data, position, sums)
-        place = self._write_index(one, place, ends, times, appends)
-        place = msgspec.structs.replace(place, content_sum=sums.partial)
+            self._write_content(one.stream_id, place.layout, data, position, sums)
+        place = self._write_index(one.stream_id, place, ends, times, appends)
+        place = replace(place, content_sum=sums.partial)
         return self._begun_anew(one, place, position + sum(map(len, data)))
 
     def _begun_anew(self, one: Unflushed, place: Filed, position: int) -> Filed:
         """Begin the last block anew if the file that it is in has been removed, or will be."""
-        if content_name(one.stream_id, position // one.chunk_bytes) not in one.trimmed:
+        layout = place.layout
+        if layout.content_name(one.stream_id, position // layout.chunk_bytes) not in one.trimmed:
             return place
         sum = ContentSums(one.stream_id, position, None).partial
-        return msgspec.structs.replace(place, content_sum=sum, begin=position)
+        return replace(place, content_sum=sum, begins=(*_needed(one, place.begins), position))
 
-    def _write_content(self, one: Unflushed, data: list[Piece], position: int, sums: ContentSums) -> None:
-        for chunk, inside, pieces in cut(data, position, one.chunk_bytes):
-            name = content_name(one.stream_id, chunk)
+    def _write_content(
+        self, stream_id: int, layout: Layout, data: list[Piece], position: int, sums: ContentSums
+    ) -> None:
+        for chunk, inside, pieces in cut(data, position, layout.chunk_bytes):
+            name = layout.content_name(stream_id, chunk)
             full: list[int] = []
             file = self._open(name, inside)
             at = inside
@@ -280,42 +289,62 @@ class Writing:
             finally:
                 file.close()
             if full:
-                self._write(
-                    sum_name(one.stream_id, chunk), pack_sums(full), inside // layout.BLOCK_BYTES * SUM_BYTES
-                )
+                place = inside // layouts.BLOCK_BYTES * SUM_BYTES
+                self._write(layout.sum_name(stream_id, chunk), pack_sums(full), place)
 
     def _write_index(
-        self, one: Unflushed, place: Filed, ends: "array[int]", times: "array[int]", first: int
+        self, stream_id: int, place: Filed, ends: "array[int]", times: "array[int]", first: int
     ) -> Filed:
         """Write the entries of appends; gives what the catalog says of the last page."""
-        pages_per_file = chunk_entries(one.chunk_bytes) // layout.PAGE_ENTRIES
+        layout = place.layout
+        pages_per_file = layout.chunk_entries // layouts.PAGE_ENTRIES
         parts: list[PagePart] = []
-        for part, after in write_pages(one.stream_id, first, pages_per_file, place, ends, times):
+        for part, after in write_pages(stream_id, first, pages_per_file, place, ends, times):
             parts.append(part)
             place = after
         for chunk, group in groupby(parts, lambda part: part.chunk):
             found = list(group)
             entries = b"".join([part.ends for part in found])
-            self._write(index_name(one.stream_id, chunk), entries, found[0].position)
+            self._write(layout.index_name(stream_id, chunk), entries, found[0].position)
             encoded_times = b"".join([part.times for part in found])
-            self._write(times_name(one.stream_id, chunk), encoded_times, found[0].times_position)
+            self._write(layout.times_name(stream_id, chunk), encoded_times, found[0].times_position)
         return place
+
+    def _copy(self, one: Unflushed, place: Filed, layout: Layout, reading: StreamFiles) -> Filed:
+        """Write what is kept to files of the next edition; the catalog still refers to the former ones."""
+        own = OwnFiles(reading, one.stream_id, one.base, place, one.flushed, one.appends)
+        self._disk.make_folder(folder_of(one.stream_id))
+        begin = max(one.extent.start, one.base)
+        sums = ContentSums(one.stream_id, begin - one.base, None)
+        for start in range(begin, one.flushed, _CONTENT_STEP):
+            data = own.fetch(start, min(start + _CONTENT_STEP, one.flushed))
+            self._write_content(one.stream_id, layout, [data], start - one.base, sums)
+        first = one.extent.first_entry // layouts.PAGE_ENTRIES * layouts.PAGE_ENTRIES
+        copy = Filed(layout, sums.partial, begins=(begin - one.base,), first_entry=first)
+        for step in range(first, one.appends, _ENTRIES_STEP):
+            ends, times = own.entries(step, min(step + _ENTRIES_STEP, one.appends))
+            copy = self._write_index(one.stream_id, copy, ends, times, step)
+        former = place.layout
+        chunks = (begin - one.base) // former.chunk_bytes, one.position // former.chunk_bytes + 1
+        index_chunks = first // former.chunk_entries, one.appends // former.chunk_entries + 1
+        return replace(copy, released=Released(former, chunks, index_chunks))
 
     # -- Files of format 3 -----------------------------------------------------------------------
 
     def _convert(self, one: Unflushed, former: FormerFiles, reading: StreamFiles) -> Filed:
         """Write checksums and an index for what is there, then what is new."""
-        place = self._sum_content(one, reading)
-        per_file = chunk_entries(one.chunk_bytes)
+        layout = former.layout
+        place = self._sum_content(one, layout, reading)
+        per_file = layout.chunk_entries
         first = one.extent.first_entry // per_file * per_file
         for step in range(first, one.appends, _ENTRIES_STEP):
             ends = former.ends(step, min(step + _ENTRIES_STEP, one.appends))
-            place = self._write_index(one, place, ends, former.times(len(ends)), step)
+            place = self._write_index(one.stream_id, place, ends, former.times(len(ends)), step)
         return self._write_filed(one, place, one.data, one.ends, one.times)
 
-    def _sum_content(self, one: Unflushed, reading: StreamFiles) -> Filed:
+    def _sum_content(self, one: Unflushed, layout: Layout, reading: StreamFiles) -> Filed:
         """Compute the checksums of all blocks of the files that are there."""
-        size = one.chunk_bytes
+        size = layout.chunk_bytes
         chunks = sorted(
             {
                 chunk
@@ -331,11 +360,12 @@ class Writing:
             full: list[int] = []
             for at in range(begin, end, _CONTENT_STEP):
                 count = min(_CONTENT_STEP, end - at)
-                full += sums.add(reading.read_file(content_name(one.stream_id, chunk), count, at - begin))
+                name = layout.content_name(one.stream_id, chunk)
+                full += sums.add(reading.read_file(name, count, at - begin))
             if full:
-                self._write(sum_name(one.stream_id, chunk), pack_sums(full), 0)
+                self._write(layout.sum_name(one.stream_id, chunk), pack_sums(full), 0)
         is_there = last_chunk in chunks or one.position % size == 0
-        return Filed(sums.partial, 0, 0 if is_there else one.position)
+        return Filed(layout, sums.partial, 0, () if is_there else (one.position,))
 
     # -- Files -----------------------------------------------------------------------------------
 
@@ -372,11 +402,21 @@ def _opened(disk: Disk, name: str) -> Iterator[File]:
         file.close()
 
 
+def _needed(one: Unflushed, begins: tuple[int, ...]) -> tuple[int, ...]:
+    """Give those of the places where files begin from which something may still be read."""
+    kept = [(start - one.base, end - one.base) for start, end in one.extent.kept(one.flushed)]
+    return tuple(
+        begin
+        for begin in begins
+        if any(start < begin + layouts.BLOCK_BYTES and begin < end for start, end in kept)
+    )
+
+
 def _former_appends(one: Unflushed, former: FormerFiles) -> Appends | None:
     """Give all that a small stream has in files of format 3; None when it is not small, or was trimmed."""
     is_whole = one.extent.lowest <= one.base and one.extent.first_entry == 0
     size = slot_bytes(one.position + one.new_bytes, one.appends + len(one.ends))
-    if not is_whole or size > layout.PACKED_BYTES:
+    if not is_whole or size > layouts.PACKED_BYTES:
         return None
     ends = former.ends(0, one.appends)
     content = former.fetch(one.base, one.flushed)

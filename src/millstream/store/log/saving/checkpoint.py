@@ -262,7 +262,9 @@ class Checkpoints:
                 _hold_back(snapshot, written, cache)
             else:
                 place = written.places.pop(stream.id, snapshot.place)
-                cache.released_files += snapshot.drop_saved(self._files, place)
+                if released := snapshot.drop_saved(self._files, place):
+                    self._files.close_some(released)
+                    cache.release_files(entry, released)
                 entry.refusal = None
                 cache.note_saved(entry)
                 if cache.held_back.pop(stream.id, None) is not None:

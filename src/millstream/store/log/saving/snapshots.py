@@ -16,7 +16,7 @@ from millstream.store.log.failpoints import reach
 from millstream.store.log.files.extents import Extent
 from millstream.store.log.files.failures import Failures, is_of_one_stream
 from millstream.store.log.files.open_files import StreamFiles
-from millstream.store.log.files.places import Place
+from millstream.store.log.files.places import Filed, Place
 from millstream.store.log.files.staged import PartId, StoredPart, remove_parts, write_parts
 from millstream.store.log.files.writing import PackEnds, Unflushed, Writing
 from millstream.store.log.rows import Changes, ProducerRow, Row, packed_bytes
@@ -59,8 +59,9 @@ class Snapshot(msgspec.Struct, frozen=True, gc=False):
             stream.staged = stream.staged.copy()
             parts = [((stream.id, n), data) for n, data in entry.staged.items() if isinstance(data, bytes)]
         end, appends, extent = content.end, content.appends, Extent.of(stream)
+        next_layout = content.plan_layout(extent, stream.retention)
         trimmed = content.removable(extent, end)
-        unflushed = content.unflushed(extent, trimmed)
+        unflushed = content.unflushed(extent, trimmed, next_layout)
         return cls(entry, stream, end, appends, content.place, unflushed, extent, trimmed, parts, producers)
 
     def row(self, place: Place) -> Row:
@@ -90,6 +91,15 @@ class Written(msgspec.Struct, frozen=True):
     """How much of the log the catalog has of each of them, in addition to what it had before."""
     not_removed: dict[int, Exception]
     """Streams that are gone and have files that could not be removed."""
+
+    def released_names(self) -> list[str]:
+        """Name the files of former editions that the catalog needs no more."""
+        return [
+            name
+            for id, place in self.places.items()
+            if isinstance(place, Filed) and place.released is not None and id not in self.unsaved
+            for name in place.released.names(id)
+        ]
 
 
 class Checkpoint(msgspec.Struct, frozen=True):

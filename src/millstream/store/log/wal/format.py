@@ -35,6 +35,7 @@ from typing import Final
 import google_crc32c
 import msgspec
 
+from millstream.protocol.configuration import Configuration
 from millstream.protocol.producers import Stamp
 from millstream.protocol.streams import Stream
 
@@ -113,7 +114,23 @@ class TrimMeta(msgspec.Struct, array_like=True, gc=False):
     first_ms: int = 0
 
 
-Meta = CreateMeta | AppendMeta | EndMeta | RenewMeta | StageMeta | CommitMeta | DropMeta | TrimMeta
+class ConfigureMeta(msgspec.Struct, array_like=True, gc=False):
+    """Another configuration: all that a PATCH has decided."""
+
+    configuration: Configuration
+
+
+Meta = (
+    CreateMeta
+    | AppendMeta
+    | EndMeta
+    | RenewMeta
+    | StageMeta
+    | CommitMeta
+    | DropMeta
+    | TrimMeta
+    | ConfigureMeta
+)
 
 _TYPES: dict[type[Meta], int] = {
     CreateMeta: 1,
@@ -124,6 +141,7 @@ _TYPES: dict[type[Meta], int] = {
     CommitMeta: 17,
     DropMeta: 18,
     TrimMeta: 32,
+    ConfigureMeta: 33,
 }
 """The number of each kind of record on the disk; it never changes."""
 

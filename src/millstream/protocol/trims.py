@@ -1,0 +1,65 @@
+"""Trims by request: what a client drops of the beginning of a stream.
+
+        POST stream?trim=<offset>     drop what is before; `now` drops everything, `-1` nothing
+
+It is what retention does when it is due (`retention`): the stream begins later, at the append that holds the
+offset, so that no append is cut, and what forks share stays for them. Offsets do not change, and one before
+the new start is gone. Dropping what is gone already changes nothing and succeeds, so a retry is harmless.
+
+Rules X10, X4, O4.
+"""
+
+import msgspec
+
+from millstream.protocol.errors import MalformedError
+from millstream.protocol.offsets import NOW, parse_offset
+from millstream.protocol.queries import Query
+from millstream.protocol.retention import CountedAppends, Trim
+from millstream.protocol.streams import Stream
+
+
+class TrimRequest(msgspec.Struct, frozen=True, gc=False):
+    """A POST that drops what is before an offset."""
+
+    before: int
+
+
+class Trimmed(msgspec.Struct, frozen=True, gc=False):
+    """Where the stream begins and ends now; `change` is what that took, if anything."""
+
+    start: int
+    tail: int
+    change: Trim | None = None
+
+
+class TrimBeyondTail(msgspec.Struct, frozen=True, gc=False):
+    """The offset is past the stream's tail."""
+
+    tail: int
+
+
+TrimPlan = Trimmed | TrimBeyondTail
+
+
+def parse_trim(query: Query, body: bytes) -> TrimRequest | None:
+    """Read a POST that trims; None is another one."""
+    text = query.one(b"trim")
+    if text is None:
+        return None
+    if body or query.has(b"part") or query.has(b"parts"):
+        raise MalformedError("INVALID_TRIM", "A POST with trim= has no body, and no other purpose.")
+    return TrimRequest(parse_offset(text))
+
+
+def plan_trim(stream: Stream, request: TrimRequest, appends: CountedAppends) -> TrimPlan:
+    """Decide where a stream begins after a request to trim it; a closed one can be trimmed, too."""
+    before = stream.tail if request.before == NOW else request.before
+    if before > stream.tail:
+        return TrimBeyondTail(stream.tail)
+    if before <= stream.start:
+        return Trimmed(stream.start, stream.tail)
+    start = before if before == stream.tail else appends.bounds(before)[0]
+    if start <= stream.start:
+        return Trimmed(stream.start, stream.tail)
+    first_ms = appends.time_at(start) if start < stream.tail else 0
+    return Trimmed(start, stream.tail, Trim(start, appends.count(start), first_ms))

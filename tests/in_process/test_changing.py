@@ -1,0 +1,1 @@
+from python_client.test_changing import *  # noqa: F403

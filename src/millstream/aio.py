@@ -42,7 +42,7 @@ from millstream.client.core.models import (
     TextChunk,
     TrimResult,
 )
-from millstream.client.core.origins import last, since
+from millstream.client.core.plans.origins import last, since
 from millstream.client.core.retry import Retry
 from millstream.client.http.aio_sockets import HttpClient
 

@@ -6,8 +6,8 @@ from array import array
 from collections.abc import Iterator
 from pathlib import Path
 
-from millstream.store.log.catalog import Catalog
-from millstream.store.log.catalog_pages import SUMS
+from millstream.store.log.catalog.database import Catalog
+from millstream.store.log.catalog.pages import SUMS
 from millstream.store.log.disk import RealDisk
 from millstream.store.log.files.content import StreamContent
 from millstream.store.log.files.extents import Extent

@@ -1,7 +1,7 @@
 """After a clean end the disk holds what is needed, and nothing else."""
 
 from millstream.protocol.retention import needed
-from millstream.store.log.catalog import Catalog
+from millstream.store.log.catalog.database import Catalog
 from millstream.store.log.files import staged
 from millstream.store.log.files.extents import Extent
 from millstream.store.log.files.places import Filed

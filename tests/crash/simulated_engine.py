@@ -8,11 +8,11 @@ from collections.abc import Callable
 from typing import Protocol
 
 from millstream.store.entries import StreamEntry
-from millstream.store.log.catalog import Catalog
+from millstream.store.log.cache.stream_cache import StreamCache
+from millstream.store.log.catalog.database import Catalog
+from millstream.store.log.catalog.rows import Changes, ProducerRow, Row
 from millstream.store.log.engine import LogEngine
 from millstream.store.log.journal import LogJournal
-from millstream.store.log.rows import Changes, ProducerRow, Row
-from millstream.store.log.stream_cache import StreamCache
 from millstream.store.log.wal.commit import Durable, Outcome, attempt, write_batch
 from millstream.store.log.wal.format import Meta
 from millstream.store.log.wal.segments import Log

@@ -30,7 +30,8 @@ import sys
 import time
 from collections.abc import Callable
 
-from millstream.store.log import eviction, scrub
+from millstream.store.log import scrub
+from millstream.store.log.cache import eviction
 from millstream.store.log.files import layout, writing
 
 from .expectations import Expectations

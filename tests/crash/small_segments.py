@@ -8,7 +8,8 @@ two requests.
 """
 
 from millstream.cli.main import run
-from millstream.store.log import machine_memory, scrub
+from millstream.store.log import scrub
+from millstream.store.log.cache import machine_memory
 from millstream.store.log.files import layout
 from millstream.store.log.opening import folder_store
 from millstream.store.log.saving import checkpoint

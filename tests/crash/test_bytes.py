@@ -12,7 +12,7 @@ from crash.format_3 import tampered
 from millstream.protocol.producers import Stamp
 from millstream.store.base import StoreError
 from millstream.store.log import recovery
-from millstream.store.log.catalog import Catalog
+from millstream.store.log.catalog.database import Catalog
 from millstream.store.log.disk import RealDisk
 from millstream.store.log.files.open_files import StreamFiles
 from millstream.store.log.opening import CannotOpenError

@@ -12,9 +12,9 @@ from millstream.protocol.producers import Stamp
 from millstream.protocol.requests import ReadRequest
 from millstream.protocol.retention import Retention
 from millstream.protocol.streams import Append, Duplicate
+from millstream.store.log.cache.stream_cache import content_of
 from millstream.store.log.files import layout
 from millstream.store.log.files.places import Filed, Former, Packed
-from millstream.store.log.stream_cache import content_of
 from millstream.store.log.tools.check import verify
 from millstream.store.log.tools.convert import convert
 

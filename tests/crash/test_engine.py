@@ -19,7 +19,8 @@ from millstream.protocol.expiry import Lifetime
 from millstream.protocol.offsets import NOW
 from millstream.protocol.requests import AppendRequest, CreateRequest, ReadRequest
 from millstream.protocol.streams import NoSpace, NotFound
-from millstream.store.log.catalog import Catalog
+from millstream.store.log.catalog.database import Catalog
+from millstream.store.log.catalog.rows import Changes, Row
 from millstream.store.log.disk import RealDisk
 from millstream.store.log.engine import LogEngine
 from millstream.store.log.files.index import write_pages
@@ -29,7 +30,6 @@ from millstream.store.log.files.places import Filed
 from millstream.store.log.files.sums import ContentSums
 from millstream.store.log.recovery import recover
 from millstream.store.log.reserve import Reserve
-from millstream.store.log.rows import Changes, Row
 from millstream.store.log.runtime import Runtime
 from millstream.store.log.wal.commit import Outcome
 from millstream.store.log.wal.segments import Log

@@ -8,7 +8,7 @@ from crash.processes import Client, port_of, serving
 from millstream.protocol.producers import Stamp
 from millstream.protocol.requests import CreateRequest, ReadRequest
 from millstream.protocol.streams import Append, Duplicate
-from millstream.store.log.memory_use import fixed_bytes, varying_bytes
+from millstream.store.log.cache.memory_use import fixed_bytes, varying_bytes
 
 ONE = 950  # more than a stream of these tests takes
 

@@ -7,10 +7,10 @@ import pytest
 
 from engines.driving import Engine
 from millstream.protocol.offsets import NOW
+from millstream.store.log.cache.stream_cache import content_of
+from millstream.store.log.catalog.rows import Row
 from millstream.store.log.files import layout
 from millstream.store.log.files.places import Filed
-from millstream.store.log.rows import Row
-from millstream.store.log.stream_cache import content_of
 from millstream.store.log.tools.check import verify
 
 from .format_3 import make_former

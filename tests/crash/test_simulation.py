@@ -21,14 +21,14 @@ from millstream.protocol.parts import Commit
 from millstream.protocol.retention import KEEP_ALL, Shared, Trim
 from millstream.protocol.streams import Append, Unstored
 from millstream.store.entries import StreamEntry
-from millstream.store.log.catalog import Catalog
+from millstream.store.log.cache.stream_cache import StreamCache, content_of, ignore_change
+from millstream.store.log.catalog.database import Catalog
+from millstream.store.log.catalog.rows import Changes
 from millstream.store.log.disk import Disk
 from millstream.store.log.files.extents import Extent
 from millstream.store.log.files.staged import part_name
-from millstream.store.log.rows import Changes
 from millstream.store.log.saving.snapshots import Checkpoint, Written, remove_files
 from millstream.store.log.saving.taking import Taking
-from millstream.store.log.stream_cache import StreamCache, content_of, ignore_change
 from millstream.store.log.wal import format
 from millstream.store.log.wal.commit import Durable, Outcome
 from millstream.store.log.wal.segments import Log

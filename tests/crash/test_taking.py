@@ -10,7 +10,7 @@ from crash.folders import NOW_MS, OCTETS, Opened, opened
 from millstream.protocol.expiry import Lifetime
 from millstream.protocol.producers import Stamp
 from millstream.protocol.requests import AppendRequest, CreateRequest
-from millstream.store.log.catalog import Catalog, Row
+from millstream.store.log.catalog.database import Catalog, Row
 
 NAMES = [f"/{number}" for number in range(6)]
 

@@ -14,7 +14,7 @@ import millstream.aio
 from millstream.protocol import headers
 from millstream.server import settings
 from millstream.spark.options import Option, SinkOptions, SourceOptions, declared
-from millstream.store.log.catalog import VERSION
+from millstream.store.log.catalog.database import VERSION
 from running import durable_millstream
 
 DOCS = Path(__file__).parents[2] / "docs"

@@ -21,7 +21,7 @@ from millstream.protocol.parts import (
 from millstream.protocol.producers import Fenced, Stamp
 from millstream.protocol.staging import PART_LIFETIME_MS
 from millstream.protocol.streams import Closed, Duplicate, NotFound, SeqRegressed, SoftDeleted, TypeMismatch
-from millstream.store.log import machine_memory
+from millstream.store.log.cache import machine_memory
 
 
 def test_parts_are_invisible_until_they_are_committed_in_order(

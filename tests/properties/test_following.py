@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from millstream.client.core.errors import TransportError
 from millstream.client.core.exchanges import Deliver, FollowedChunk, Open, Read, Shut, Sleep, Terms
-from millstream.client.core.following import Follower, batch
+from millstream.client.core.plans.following import Follower, batch
 from millstream.client.core.retry import Retry
 from millstream.client.core.transport import Answer
 from millstream.protocol.http import Reply

@@ -9,7 +9,7 @@ import pytest
 
 import millstream
 from millstream import Retry, TransportError, UnexpectedStatusError
-from millstream.client.core import reading
+from millstream.client.core.plans import reading
 from python_client.faulty_proxy import Fault, FaultyProxy
 from running import Server
 

@@ -110,7 +110,7 @@ def test_a_wait_before_a_retry_is_cancelled() -> None:
     patient = millstream.Retry(initial_delay_s=60, max_delay_s=60, max_total_s=600)
     from millstream.client.core.endpoints import Endpoint
     from millstream.client.core.exchanges import Terms
-    from millstream.client.core.reading import Reader
+    from millstream.client.core.plans.reading import Reader
     from millstream.client.sync.driving import Drive
 
     drive = Drive(sockets.shared_client(), Reader(Endpoint(url), Terms(patient)).plan())

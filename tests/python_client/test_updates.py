@@ -19,7 +19,7 @@ from millstream import (
     StreamNotFoundError,
     TransportError,
 )
-from millstream.client.core import updating
+from millstream.client.core.plans import updating
 from python_client.conftest import reference
 from python_client.faulty_proxy import Fault, FaultyProxy, Request
 from running import Server

@@ -15,9 +15,9 @@ from typing import Any
 import msgspec
 
 from millstream.client.aio.driving import run
-from millstream.client.core import listing
 from millstream.client.core.errors import StreamNotFoundError
 from millstream.client.core.exchanges import Terms
+from millstream.client.core.plans import listing
 from millstream.server.asgi.app import MillstreamApp
 
 _ENDED_SECONDS = 7 * 24 * 3600

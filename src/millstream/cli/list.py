@@ -16,7 +16,7 @@ from millstream.cli.targets import QUICK, Profile, Token, Url
 from millstream.cli.terminals import inert_line
 from millstream.cli.trees import Tree
 from millstream.cli.units import counted, size
-from millstream.client.core.listing import Listed
+from millstream.client.core.plans.listing import Listed
 from millstream.client.sync import listing
 
 

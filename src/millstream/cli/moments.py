@@ -7,7 +7,7 @@ import re
 from datetime import UTC, datetime, timedelta
 
 from millstream.cli.exits import Exit, Failure
-from millstream.client.core.origins import since
+from millstream.client.core.plans.origins import since
 
 _AGO = re.compile(r"-?(\d{1,9})([smhd])")
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}

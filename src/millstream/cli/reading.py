@@ -15,7 +15,7 @@ from millstream.cli.output import StandardOutput
 from millstream.cli.positions import BEGINNING
 from millstream.cli.progress import ProgressBar
 from millstream.client.core import bodies
-from millstream.client.core.origins import since as since_time
+from millstream.client.core.plans.origins import since as since_time
 
 Offset = Annotated[
     str | None,

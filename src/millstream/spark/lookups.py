@@ -9,9 +9,10 @@ from urllib.parse import quote, urlsplit
 
 import msgspec
 
-from millstream.client.core import errors, listing
+from millstream.client.core import errors
 from millstream.client.core.endpoints import Ask, Endpoint
 from millstream.client.core.exchanges import Terms, exchange, flag, next_offset, refusal, text
+from millstream.client.core.plans import listing
 from millstream.client.core.retry import Retry
 from millstream.client.core.transport import Answer, Download
 from millstream.client.http.sync_sockets import shared_client

@@ -2,11 +2,11 @@
 
 from millstream.client.aio.driving import run
 from millstream.client.aio.streams import DEFAULT_TIMEOUT_S
-from millstream.client.core import deletions
-from millstream.client.core.deletions import OnProgress
 from millstream.client.core.exchanges import Terms
-from millstream.client.core.listing import endpoint_of
 from millstream.client.core.models import HeadersLike
+from millstream.client.core.plans import deletions
+from millstream.client.core.plans.deletions import OnProgress
+from millstream.client.core.plans.listing import endpoint_of
 from millstream.client.core.retry import DEFAULT, Retry
 from millstream.client.core.transport import AsyncTransport
 from millstream.client.http.aio_sockets import shared_client

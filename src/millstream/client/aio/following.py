@@ -7,8 +7,8 @@ from typing import Self
 from millstream.client.aio.driving import Drive
 from millstream.client.aio.streams import DEFAULT_TIMEOUT_S
 from millstream.client.core.exchanges import FollowedChunk, Terms
-from millstream.client.core.following import Follower, Streams, batch
 from millstream.client.core.models import HeadersLike, StreamBatch
+from millstream.client.core.plans.following import Follower, Streams, batch
 from millstream.client.core.retry import DEFAULT, Retry
 from millstream.client.core.transport import AsyncTransport
 from millstream.client.http.aio_sockets import shared_client

@@ -6,7 +6,7 @@ from typing import Any, Self
 
 from millstream.client.aio.driving import run
 from millstream.client.core.models import AppendResult, ProducerStamp
-from millstream.client.core.parts import Draft
+from millstream.client.core.plans.parts import Draft
 from millstream.client.core.transport import AsyncTransport
 
 

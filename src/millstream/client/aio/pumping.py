@@ -12,9 +12,10 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from millstream.client.aio.driving import run
-from millstream.client.core import errors, writing
+from millstream.client.core import errors
 from millstream.client.core.endpoints import Endpoint
 from millstream.client.core.exchanges import Terms
+from millstream.client.core.plans import writing
 from millstream.client.core.producers.epochs import Opening
 from millstream.client.core.producers.producing import Batch, ProducerCore, body_of
 from millstream.client.core.producers.resuming import find_session

@@ -9,7 +9,7 @@ from millstream.client.aio.driving import Drive, settled
 from millstream.client.core.endpoints import Endpoint
 from millstream.client.core.exchanges import ContentChunk, Started
 from millstream.client.core.models import ByteChunk, JsonBatch, TextChunk
-from millstream.client.core.reading import Reader
+from millstream.client.core.plans.reading import Reader
 from millstream.client.core.responses import ResponseView, byte_chunk, text_chunks
 from millstream.client.core.transport import AsyncTransport
 from millstream.client.http.aio_sockets import shared_client

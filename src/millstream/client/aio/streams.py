@@ -13,7 +13,7 @@ from msgspec import UNSET, UnsetType
 from millstream.client.aio.driving import run
 from millstream.client.aio.parts import Multipart
 from millstream.client.aio.responses import Opening
-from millstream.client.core import bodies, changing, extensions, writing
+from millstream.client.core import bodies, extensions
 from millstream.client.core.batching import AppendQueue, Entry
 from millstream.client.core.dual import on_class_or_instance
 from millstream.client.core.endpoints import Endpoint
@@ -32,11 +32,12 @@ from millstream.client.core.models import (
     ProducerStamp,
     TrimResult,
 )
-from millstream.client.core.parts import PART_BYTES, Draft, Parts
-from millstream.client.core.reading import Memory, Reader
+from millstream.client.core.plans import changing, writing
+from millstream.client.core.plans.parts import PART_BYTES, Draft, Parts
+from millstream.client.core.plans.reading import Memory, Reader
+from millstream.client.core.plans.updating import Update
 from millstream.client.core.retry import DEFAULT, Retry
 from millstream.client.core.transport import AsyncTransport
-from millstream.client.core.updating import Update
 from millstream.client.http.aio_sockets import shared_client
 
 DEFAULT_TIMEOUT_S = 30.0

@@ -6,9 +6,10 @@ plain append, and append whatever was expected. So a handle asks once, with a HE
 
 from typing import Final
 
-from millstream.client.core import errors, writing
+from millstream.client.core import errors
 from millstream.client.core.endpoints import Endpoint
 from millstream.client.core.exchanges import Plan, Terms
+from millstream.client.core.plans import writing
 from millstream.protocol.content import DEFAULT_TYPE
 
 PARTS: Final = "parts"

@@ -10,7 +10,7 @@ from millstream.client.core import bodies
 from millstream.client.core.errors import AlreadyConsumedError
 from millstream.client.core.exchanges import ContentChunk
 from millstream.client.core.models import ByteChunk, JsonBatch, LiveMode, TextChunk
-from millstream.client.core.reading import Reader
+from millstream.client.core.plans.reading import Reader
 from millstream.protocol import headers
 
 M = TypeVar("M")

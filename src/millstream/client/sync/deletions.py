@@ -1,10 +1,10 @@
 """Deleting many streams with blocking calls. The plan is in core/deletions.py."""
 
-from millstream.client.core import deletions
-from millstream.client.core.deletions import OnProgress
 from millstream.client.core.exchanges import Terms
-from millstream.client.core.listing import endpoint_of
 from millstream.client.core.models import HeadersLike
+from millstream.client.core.plans import deletions
+from millstream.client.core.plans.deletions import OnProgress
+from millstream.client.core.plans.listing import endpoint_of
 from millstream.client.core.retry import DEFAULT, Retry
 from millstream.client.core.transport import Transport
 from millstream.client.http.sync_sockets import shared_client

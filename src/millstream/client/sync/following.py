@@ -6,8 +6,8 @@ from types import TracebackType
 from typing import Self
 
 from millstream.client.core.exchanges import FollowedChunk, Terms
-from millstream.client.core.following import Follower, Streams, batch
 from millstream.client.core.models import HeadersLike, StreamBatch
+from millstream.client.core.plans.following import Follower, Streams, batch
 from millstream.client.core.retry import DEFAULT, Retry
 from millstream.client.core.transport import Transport
 from millstream.client.http.sync_sockets import shared_client

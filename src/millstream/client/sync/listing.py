@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Mapping
 
 from millstream.client.core.exchanges import Terms
-from millstream.client.core.listing import MAX_PAGE, Listed, Page, endpoint_of, page
 from millstream.client.core.models import HeadersLike
+from millstream.client.core.plans.listing import MAX_PAGE, Listed, Page, endpoint_of, page
 from millstream.client.core.retry import DEFAULT, Retry
 from millstream.client.http.sync_sockets import shared_client
 from millstream.client.sync.driving import run

@@ -5,7 +5,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from millstream.client.core.models import AppendResult, ProducerStamp
-from millstream.client.core.parts import Draft
+from millstream.client.core.plans.parts import Draft
 from millstream.client.core.transport import Transport
 from millstream.client.sync.driving import run
 

@@ -9,7 +9,7 @@ from typing import Any, Self, TypeVar
 from millstream.client.core.endpoints import Endpoint
 from millstream.client.core.exchanges import ContentChunk, Started
 from millstream.client.core.models import ByteChunk, JsonBatch, TextChunk
-from millstream.client.core.reading import Reader
+from millstream.client.core.plans.reading import Reader
 from millstream.client.core.responses import ResponseView, byte_chunk, flatten, text_chunks
 from millstream.client.core.transport import Transport
 from millstream.client.sync.driving import Drive

@@ -21,7 +21,7 @@ from millstream.client.aio.deletions import delete_all
 from millstream.client.aio.following import Following, follow_many
 from millstream.client.aio.streams import DurableStream
 from millstream.client.core.errors import MillstreamError
-from millstream.client.core.following import Streams
+from millstream.client.core.plans.following import Streams
 from millstream.protocol import problems
 from millstream.protocol.http import Header, Reply
 from millstream.server.access.auth import open_auth

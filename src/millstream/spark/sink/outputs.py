@@ -6,12 +6,13 @@ server's message.
 
 import msgspec
 
-from millstream.client.core import errors, writing
+from millstream.client.core import errors
 from millstream.client.core.endpoints import Ask
 from millstream.client.core.exchanges import Plan, R, exchange, flag, refusal, text
 from millstream.client.core.extensions import PARTS
 from millstream.client.core.models import ProducerStamp
-from millstream.client.core.parts import Parts
+from millstream.client.core.plans import writing
+from millstream.client.core.plans.parts import Parts
 from millstream.client.core.transport import Answer
 from millstream.client.http.sync_sockets import shared_client
 from millstream.client.sync.driving import run

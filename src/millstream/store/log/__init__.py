@@ -35,16 +35,15 @@ Where to look, from the top:
         engine         opens and closes, refuses when the disk is full or failed, does what is due
         journal        from a change to its record, and from the durable record to its answer
         recovery       from the catalog and the log to the state
-        checkpoint     from the state to files and catalog: when, and step by step
-        stream_cache   which streams are in memory, how they get there and how they leave
-        eviction       when they have to leave: what they take is in `memory_use`
+        saving/        from the state to files and catalog: when, and step by step (`checkpoint`)
+        cache/         which streams are in memory, how they get there (`stream_cache`) and when they have to
+                       leave (`eviction`): what they take is in `memory_use`
         scrub          reads what is saved again and again, and finds damage before a reader does
         files/         content, in packs (`packs`) or files of its own (`layout`, `own_files`), its checksums
                        (`sums`); parts and theirs (`staged`)
         wal/           the log on disk (`segments`), its bytes (`format`), group commit (`commit`)
-        catalog        the state of every stream, in SQLite; `catalog_pages` has its checksums
+        catalog/       the state of every stream, in SQLite (`database`), with checksums (`pages`)
         runtime        what runs beside the event loop; a simulation replaces it
-        guard          keeps checkpoints and backups apart
         reserve        room for what frees a full disk
         disk           the only way to the disk; a simulated one takes its place in tests
         failpoints     named places where a test ends the process

@@ -27,15 +27,16 @@ from functools import partial
 
 from millstream.protocol.streams import Backlogged, NoSpace, StoreFailed, Unstored
 from millstream.store.base import StoreError, ignore
-from millstream.store.log.catalog import Catalog
+from millstream.store.log.cache.eviction import Eviction
+from millstream.store.log.cache.stream_cache import StreamCache
+from millstream.store.log.catalog.database import Catalog
+from millstream.store.log.catalog.rows import BEGINNING
 from millstream.store.log.disk import Disk
-from millstream.store.log.eviction import Eviction
 from millstream.store.log.files.open_files import StreamFiles
 from millstream.store.log.intervals import NEVER, elapsed
 from millstream.store.log.journal import LogJournal
 from millstream.store.log.recovery import recover
 from millstream.store.log.reserve import Reserve
-from millstream.store.log.rows import BEGINNING
 from millstream.store.log.runtime import Runtime
 from millstream.store.log.saving.checkpoint import Checkpoints, may_retry
 from millstream.store.log.saving.held import refuse_large
@@ -43,7 +44,6 @@ from millstream.store.log.saving.reclaiming import remove_unknown
 from millstream.store.log.saving.snapshots import Checkpoint
 from millstream.store.log.saving.taking import Taking
 from millstream.store.log.scrub import Scrub
-from millstream.store.log.stream_cache import StreamCache
 from millstream.store.log.wal.commit import Durable, Full, Outcome, outcome_of
 from millstream.store.log.wal.segments import DamagedError, Log
 from millstream.store.measures import Measures, Sizes

@@ -20,7 +20,7 @@ from millstream.protocol.configuration import Configuration
 from millstream.protocol.streams import NotFound, SoftDeleted, Unstored
 from millstream.store.base import Listener, ignore
 from millstream.store.entries import Ending, StreamEntry
-from millstream.store.log.stream_cache import StreamCache
+from millstream.store.log.cache.stream_cache import StreamCache
 from millstream.store.log.wal.commit import Committer
 from millstream.store.log.wal.format import (
     AppendMeta,

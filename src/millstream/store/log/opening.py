@@ -10,9 +10,10 @@ from functools import partial
 from pathlib import Path
 
 from millstream.store.base import StoreError
-from millstream.store.log import machine_memory, sizes
-from millstream.store.log.catalog import Catalog
-from millstream.store.log.catalog_pages import SUMS
+from millstream.store.log import sizes
+from millstream.store.log.cache import machine_memory
+from millstream.store.log.catalog.database import Catalog
+from millstream.store.log.catalog.pages import SUMS
 from millstream.store.log.disk import FILE_MODE, FOLDER_MODE, RealDisk, sync_path
 from millstream.store.log.engine import CHECKPOINT_BYTES, MAX_UNSAVED_BYTES, LogEngine
 from millstream.store.log.files.layout import FOLDER as STREAM_FOLDER

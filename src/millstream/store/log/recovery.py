@@ -12,11 +12,11 @@ from collections.abc import Iterator
 from millstream.protocol import configuration, forks, parts, retention, streams
 from millstream.protocol.staging import Part
 from millstream.store.entries import StreamEntry
-from millstream.store.log.catalog import APPLIED_LSN, LAST_ID, Catalog
+from millstream.store.log.cache.stream_cache import StreamCache, content_of
+from millstream.store.log.catalog.database import APPLIED_LSN, LAST_ID, Catalog
 from millstream.store.log.files.content import StreamContent
 from millstream.store.log.files.extents import Extent
 from millstream.store.log.files.open_files import StreamFiles
-from millstream.store.log.stream_cache import StreamCache, content_of
 from millstream.store.log.wal.format import (
     AppendMeta,
     CommitMeta,

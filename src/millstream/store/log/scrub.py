@@ -18,8 +18,10 @@ from itertools import chain
 
 import msgspec
 
-from millstream.store.log.catalog import Catalog
-from millstream.store.log.catalog_pages import PIECE_PAGES
+from millstream.store.log.cache.stream_cache import StreamCache, content_of
+from millstream.store.log.catalog.database import Catalog
+from millstream.store.log.catalog.pages import PIECE_PAGES
+from millstream.store.log.catalog.rows import Row
 from millstream.store.log.disk import Disk
 from millstream.store.log.files.content import StreamContent
 from millstream.store.log.files.examining import complaint_of
@@ -28,9 +30,7 @@ from millstream.store.log.files.open_files import StreamFiles
 from millstream.store.log.files.places import Former
 from millstream.store.log.files.staged import examine_parts
 from millstream.store.log.intervals import elapsed
-from millstream.store.log.rows import Row
 from millstream.store.log.runtime import Runtime
-from millstream.store.log.stream_cache import StreamCache, content_of
 from millstream.store.measures import Measures
 
 _STEP_BLOCKS = 256

@@ -8,7 +8,7 @@ import pytest
 from millstream import ParseError, Retry, StreamGoneError, TransportError
 from millstream.client.core.endpoints import Endpoint
 from millstream.client.core.exchanges import Terms
-from millstream.client.core.reading import Memory, Reader
+from millstream.client.core.plans.reading import Memory, Reader
 from millstream.client.core.retry import Chance
 from unit.client.scripted import OFFSETS, Scripted, answer, chunk, collect
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from millstream import DurableStream, OffsetConflictError, Retry, StaleEpochError, TransportError
-from millstream.client.core import updating
+from millstream.client.core.plans import updating
 from millstream.client.core.transport import Answer
 from unit.client.scripted import OFFSETS, Scripted, answer, chunk
 

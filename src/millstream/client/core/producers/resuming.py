@@ -14,8 +14,8 @@ from millstream.client.core import errors
 from millstream.client.core.endpoints import Endpoint
 from millstream.client.core.exchanges import Plan, Terms, exchange, number, refusal
 from millstream.client.core.models import ProducerStamp
+from millstream.client.core.plans.writing import append_ask
 from millstream.client.core.producers.epochs import Session
-from millstream.client.core.writing import append_ask
 from millstream.protocol import headers
 
 

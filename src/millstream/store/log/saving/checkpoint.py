@@ -48,19 +48,19 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import chain
 
-from millstream.store.log.catalog import Catalog
+from millstream.store.log.cache.memory_use import ENTRY_BYTES
+from millstream.store.log.cache.stream_cache import StreamCache, content_of
+from millstream.store.log.catalog.database import Catalog
 from millstream.store.log.disk import SyncError
 from millstream.store.log.files.open_files import StreamFiles
 from millstream.store.log.files.packs import pack_name
 from millstream.store.log.files.staged import part_name
 from millstream.store.log.intervals import elapsed
-from millstream.store.log.memory_use import ENTRY_BYTES
 from millstream.store.log.runtime import Runtime
 from millstream.store.log.saving.guard import NAME as GUARD
 from millstream.store.log.saving.reclaiming import NOTHING, Reclaimed, Reclaiming
 from millstream.store.log.saving.snapshots import Checkpoint, Snapshot, Written
 from millstream.store.log.saving.taking import Taking
-from millstream.store.log.stream_cache import StreamCache, content_of
 from millstream.store.measures import Measures
 
 _DUE_AGE_MS = 30_000

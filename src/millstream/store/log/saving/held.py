@@ -21,9 +21,9 @@ refused, those of no other stream, and never its deletion.
 import logging
 
 from millstream.protocol.streams import NotSaved
+from millstream.store.log.cache.stream_cache import StreamCache
+from millstream.store.log.catalog.rows import HeldRecord
 from millstream.store.log.disk import Disk
-from millstream.store.log.rows import HeldRecord
-from millstream.store.log.stream_cache import StreamCache
 from millstream.store.log.wal.format import (
     SHARED_TYPES,
     CreateMeta,

@@ -21,7 +21,8 @@ import logging
 
 import msgspec
 
-from millstream.store.log.catalog import Catalog
+from millstream.store.log.catalog.database import Catalog
+from millstream.store.log.catalog.rows import PackRow, Row
 from millstream.store.log.disk import Disk
 from millstream.store.log.failpoints import reach
 from millstream.store.log.files.packs import (
@@ -34,7 +35,6 @@ from millstream.store.log.files.packs import (
 )
 from millstream.store.log.files.places import Packed, Slot
 from millstream.store.log.files.writing import PackEnds, Writing
-from millstream.store.log.rows import PackRow, Row
 
 _STEP_BYTES = 8 * 2**20
 """How much of a pack is read after one checkpoint."""

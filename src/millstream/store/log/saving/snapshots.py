@@ -10,7 +10,9 @@ import msgspec
 
 from millstream.protocol.streams import Stream
 from millstream.store.entries import StreamEntry
-from millstream.store.log.catalog import APPLIED_LSN, LAST_ID, Catalog
+from millstream.store.log.cache.stream_cache import content_of
+from millstream.store.log.catalog.database import APPLIED_LSN, LAST_ID, Catalog
+from millstream.store.log.catalog.rows import Changes, ProducerRow, Row, packed_bytes
 from millstream.store.log.disk import Disk, is_full
 from millstream.store.log.failpoints import reach
 from millstream.store.log.files.extents import Extent
@@ -19,9 +21,7 @@ from millstream.store.log.files.open_files import StreamFiles
 from millstream.store.log.files.places import Filed, Place
 from millstream.store.log.files.staged import PartId, StoredPart, remove_parts, write_parts
 from millstream.store.log.files.writing import PackEnds, Unflushed, Writing
-from millstream.store.log.rows import Changes, ProducerRow, Row, packed_bytes
 from millstream.store.log.saving.held import find_records
-from millstream.store.log.stream_cache import content_of
 
 _NO_PRODUCERS: list[ProducerRow] = []  # shared: most streams have none, and a snapshot is taken of very many
 _NO_PARTS: list[tuple[PartId, bytes]] = []

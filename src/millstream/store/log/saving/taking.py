@@ -17,8 +17,8 @@ again, and for the next checkpoint.
 from collections.abc import Iterator
 
 from millstream.store.entries import StreamEntry
+from millstream.store.log.cache.stream_cache import StreamCache, ignore_change
 from millstream.store.log.saving.snapshots import Checkpoint, Snapshot
-from millstream.store.log.stream_cache import StreamCache, ignore_change
 
 
 class Taking:

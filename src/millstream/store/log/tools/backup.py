@@ -34,8 +34,8 @@ from urllib.parse import quote
 import msgspec
 
 from millstream.store.base import StoreError
-from millstream.store.log.catalog import APPLIED_LSN, Catalog
-from millstream.store.log.catalog_pages import SUMS, CatalogPages
+from millstream.store.log.catalog.database import APPLIED_LSN, Catalog
+from millstream.store.log.catalog.pages import SUMS, CatalogPages
 from millstream.store.log.disk import FOLDER_MODE, RealDisk
 from millstream.store.log.opening import CATALOG, LOCK, CannotOpenError, explained
 from millstream.store.log.reserve import NAME as RESERVE

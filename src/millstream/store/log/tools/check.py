@@ -18,7 +18,9 @@ from pathlib import Path
 import msgspec
 
 from millstream.protocol.streams import Stream
-from millstream.store.log.catalog import APPLIED_LSN, Catalog
+from millstream.store.log.cache.stream_cache import StreamCache
+from millstream.store.log.catalog.database import APPLIED_LSN, Catalog
+from millstream.store.log.catalog.rows import Row
 from millstream.store.log.disk import RealDisk
 from millstream.store.log.files.content import StreamContent
 from millstream.store.log.files.examining import complaint_of
@@ -26,8 +28,6 @@ from millstream.store.log.files.open_files import StreamFiles
 from millstream.store.log.files.staged import examine_parts
 from millstream.store.log.opening import CATALOG, CannotOpenError, explained, lock
 from millstream.store.log.recovery import recover
-from millstream.store.log.rows import Row
-from millstream.store.log.stream_cache import StreamCache
 from millstream.store.log.wal.segments import FOLDER, DamagedError, Log, find_segments, read_segment
 
 

@@ -9,7 +9,7 @@ from millstream.protocol.content import Kind
 from millstream.protocol.producers import ProducerState
 from millstream.protocol.streams import Fork, Stream
 from millstream.store.entries import StreamEntry
-from millstream.store.log.memory_use import ENTRY_BYTES, MemoryUse
+from millstream.store.log.cache.memory_use import ENTRY_BYTES, MemoryUse
 from millstream.store.pieces import Pieces
 
 COUNT = 3_000

@@ -12,10 +12,11 @@ from urllib.parse import unquote, urlsplit
 import msgspec
 from msgspec import UnsetType
 
-from millstream.client.core import bodies, changing, errors
+from millstream.client.core import bodies, errors
 from millstream.client.core.endpoints import Ask, Endpoint
 from millstream.client.core.exchanges import Plan, Terms, exchange, flag, next_offset, number, refusal, text
 from millstream.client.core.models import AppendResult, Attributes, CloseResult, HeadResult, ProducerStamp
+from millstream.client.core.plans import changing
 from millstream.client.core.retry import Attempts
 from millstream.client.core.transport import Answer, Headers
 from millstream.protocol import headers

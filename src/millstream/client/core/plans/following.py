@@ -34,7 +34,7 @@ from millstream.client.core.exchanges import (
     refusal,
 )
 from millstream.client.core.models import HeadersLike, StreamBatch
-from millstream.client.core.reading import LIVE_TIMEOUT_S, YOUNG_S
+from millstream.client.core.plans.reading import LIVE_TIMEOUT_S, YOUNG_S
 from millstream.client.core.retry import Attempts
 from millstream.client.core.transport import Answer
 from millstream.protocol import events, headers, sse

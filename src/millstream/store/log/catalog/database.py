@@ -13,7 +13,7 @@ know of them would lose them.
 
 Version 4 has where the bytes of each stream are (`place`; null for a stream whose files are of format 3),
 the packs, and checksums: CRC-32C of everything in a row. Rows that version 3 wrote have none (null). The
-pages have checksums, too (`catalog_pages`), because a bit that is wrong may hide rows that are there. A
+pages have checksums, too (`pages`), because a bit that is wrong may hide rows that are there. A
 catalog with a damaged page answers for what it finds, and for nothing that it does not find, and is not
 written to.
 """
@@ -30,10 +30,8 @@ import msgspec
 
 from millstream.protocol.producers import ProducerState
 from millstream.store.base import StoreError
-from millstream.store.log.catalog_pages import CatalogPages
-from millstream.store.log.disk import is_full
-from millstream.store.log.files.places import decode_place
-from millstream.store.log.rows import (
+from millstream.store.log.catalog.pages import CatalogPages
+from millstream.store.log.catalog.rows import (
     Changes,
     Due,
     HeldRecord,
@@ -44,6 +42,8 @@ from millstream.store.log.rows import (
     sum_of,
     with_sum,
 )
+from millstream.store.log.disk import is_full
+from millstream.store.log.files.places import decode_place
 from millstream.store.log.wal.segments import DamagedError
 
 VERSION = 4
@@ -450,6 +450,6 @@ def _connect(path: Path | str) -> sqlite3.Connection:
     connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
     connection.execute("pragma journal_mode = wal")
     connection.execute("pragma synchronous = full")
-    connection.execute("pragma wal_autocheckpoint = 0")  # that is done by `catalog_pages`
+    connection.execute("pragma wal_autocheckpoint = 0")  # that is done by `pages`
     connection.execute(f"pragma cache_size = -{_CACHE_KIB}")
     return connection

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from millstream.store.log import machine_memory
-from millstream.store.log.machine_memory import default_bytes
+from millstream.store.log.cache import machine_memory
+from millstream.store.log.cache.machine_memory import default_bytes
 
 MIB = 2**20
 

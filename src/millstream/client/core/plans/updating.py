@@ -29,12 +29,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
-from millstream.client.core import bodies, errors, writing
+from millstream.client.core import bodies, errors
 from millstream.client.core.endpoints import Endpoint
 from millstream.client.core.exchanges import Call, ContentChunk, Deliver, Plan, Sleep, Started, Terms
 from millstream.client.core.extensions import Extension
 from millstream.client.core.models import AppendResult, Changes, ProducerStamp
-from millstream.client.core.reading import Reader
+from millstream.client.core.plans import writing
+from millstream.client.core.plans.reading import Reader
 from millstream.client.core.retry import Attempts, Retry
 
 CONFLICTS: Final = Retry(initial_delay_s=0.005, max_delay_s=0.5, max_total_s=60.0)

@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 from millstream.store.entries import StreamEntry
+from millstream.store.log.cache.stream_cache import StreamCache
 from millstream.store.log.intervals import elapsed
 from millstream.store.log.runtime import Runtime
 from millstream.store.log.saving.checkpoint import Checkpoints
-from millstream.store.log.stream_cache import StreamCache
 
 _SPARE_SHARE = 32  # of the budget is free when an eviction has ended
 _SPARE_ORDER = 5_000

@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millstream.store.log.catalog import Catalog
-from millstream.store.log.rows import BEGINNING, Changes, Row
+from millstream.store.log.catalog.database import Catalog
+from millstream.store.log.catalog.rows import BEGINNING, Changes, Row
 
 
 def catalog_of(deadlines: list[int | None]) -> Catalog:

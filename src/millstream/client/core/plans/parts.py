@@ -12,11 +12,12 @@ import uuid
 from collections.abc import Sequence
 from typing import Any, Final
 
-from millstream.client.core import bodies, errors, extensions, writing
+from millstream.client.core import bodies, errors, extensions
 from millstream.client.core.endpoints import Ask, Endpoint
 from millstream.client.core.exchanges import Plan, Terms, exchange, refusal
 from millstream.client.core.extensions import Extension
 from millstream.client.core.models import AppendResult, ProducerStamp
+from millstream.client.core.plans import writing
 from millstream.client.core.retry import Attempts
 from millstream.protocol import headers
 

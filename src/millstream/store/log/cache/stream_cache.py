@@ -23,13 +23,13 @@ from itertools import groupby
 from millstream.protocol.streams import Stream
 from millstream.store.base import FilePart
 from millstream.store.entries import StreamEntry
-from millstream.store.log.catalog import Catalog
+from millstream.store.log.cache.memory_use import MemoryUse
+from millstream.store.log.catalog.database import Catalog
+from millstream.store.log.catalog.rows import Row
 from millstream.store.log.files.content import StreamContent
 from millstream.store.log.files.extents import Extent
 from millstream.store.log.files.open_files import StreamFiles
 from millstream.store.log.files.staged import PartId, StoredPart, find_parts
-from millstream.store.log.memory_use import MemoryUse
-from millstream.store.log.rows import Row
 from millstream.store.log.wal.segments import DamagedError
 from millstream.store.names import SortedNames
 

@@ -1,7 +1,7 @@
 """What the streams in memory take, and the order in which they are looked at to leave.
 
-The cost of an entry is a constant, which was measured (`tests/unit/store/log/cache/test_memory_use.py` does it
-again), its texts, and what only some streams have: producers, parts, marks. All of that is added up when a
+The cost of an entry is a constant, which was measured (`tests/unit/store/log/cache/test_memory_use.py` does
+it again), its texts, and what only some streams have: producers, parts, marks. All of that is added up when a
 stream arrives and leaves, and counted again after a checkpoint has saved it: an append adds nothing. The
 bytes of appends that no file has yet are not in these sums; the journal counts them (`changed_bytes`).
 

@@ -72,11 +72,11 @@ class Bench:
         assert isinstance(answer, Pending), answer
         return answer
 
-    def watch(self, target: str) -> Sink:
+    def watch(self, target: str, sink: Sink | None = None) -> Sink:
         """Open an event stream."""
         feed = self.ask("GET", target)
         assert isinstance(feed, EventFeed), feed
-        sink = Sink()
+        sink = sink if sink is not None else Sink()
         feed.start(sink)
         return sink
 

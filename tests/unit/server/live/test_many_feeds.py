@@ -6,11 +6,14 @@ from typing import Any
 from urllib.parse import quote
 
 import jwt
+import pytest
 from pytest import MonkeyPatch
 
 from millstream.protocol.events import MAX_STREAMS
 from millstream.protocol.sse import Event
+from millstream.server.http.connection import _WRITE_BUFFER_BYTES
 from millstream.server.live import glob_walks
+from millstream.server.live.frames import Frame
 from millstream.store.pending import settled
 from unit.server.bench import Bench, Sink, until
 
@@ -353,3 +356,32 @@ def test_following_renews_a_ttl() -> None:
 def bearer(scope: str) -> str:
     """Make a token."""
     return "Bearer " + jwt.encode({"scope": scope}, "s" * 32, algorithm="HS256")
+
+
+class StalledSink(Sink):
+    """A client that never reads: its connection takes what fits into its buffer, and says so."""
+
+    held = 0
+
+    def write(self, frame: Frame) -> None:
+        self.held += len(frame.events)
+        self.writable = self.held < _WRITE_BUFFER_BYTES
+
+
+@pytest.mark.parametrize("content_type", ["text/plain", "application/octet-stream", JSON])
+def test_a_reader_that_does_not_read_holds_less_than_a_mebibyte(content_type: str) -> None:
+    """X9: in all, however many streams have however much for it."""
+
+    async def main() -> None:
+        bench = Bench()
+        body = b'["' + b"x" * 300_000 + b'"]' if content_type == JSON else b"\n" * 300_000
+        for number in range(40):
+            await settled(bench.ask("PUT", f"/s/{number}", body, content_type=content_type))
+        sink = StalledSink()
+        bench.watch("/__ds/events?glob=/s/*&from=-1", sink)
+        for number in range(40):
+            await settled(bench.ask("POST", f"/s/{number}", body, content_type=content_type))
+            await quiet(Sink())
+        assert _WRITE_BUFFER_BYTES <= sink.held < 2**20
+
+    asyncio.run(main())

@@ -179,8 +179,9 @@ def depth_is_not_limited(ask: Ask, send: Send) -> Reply:
 
 @mutant("A3", "C6")
 def everything_with_json_in_its_name_is_parsed(ask: Ask, send: Send) -> Reply:
-    """`application/vnd.example+json` is validated as JSON."""
-    if ask.method == "POST" and "+json" in ask.get("Content-Type"):
+    """`application/ndjson` is validated as JSON."""
+    kind = ask.get("Content-Type")
+    if ask.method == "POST" and "json" in kind and kind != "application/json" and not kind.endswith("+json"):
         try:
             json.loads(ask.body)
         except ValueError:

@@ -55,9 +55,14 @@ def any_tag_matches_none(ask: Ask, send: Send) -> Reply:
 
 @allowed("G3", "G5")
 def etags_name_the_end_only(ask: Ask, send: Send) -> Reply:
-    """Reads of one stream from two offsets are two URLs, so they may share an ETag."""
+    """Reads of one stream from two offsets are two URLs, so they may share an ETag.
+
+    Also one that a stream had before it was made anew, but not with the extension `patch`, which forbids it.
+    """
     tag, ask = ask.get("If-None-Match"), ask.copy().drop("If-None-Match")
     reply = send(ask)
+    if reply.has("Millstream-Extensions"):
+        reply.set("Millstream-Extensions", reply.get("Millstream-Extensions").replace(", patch", ""))
     if reply.has("ETag"):
         named = [reply.get(name) for name in ("Stream-Next-Offset", "Stream-Closed", "Content-Encoding")]
         reply.set("ETag", f'"{"-".join(named)}"')

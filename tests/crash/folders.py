@@ -10,6 +10,7 @@ from millstream.protocol.expiry import FOREVER, Lifetime
 from millstream.protocol.parts import CommitRequest, StageRequest
 from millstream.protocol.producers import Stamp
 from millstream.protocol.requests import AppendRequest, CreateRequest
+from millstream.protocol.streams import Stream
 from millstream.store.entries import StreamEntry
 from millstream.store.log.engine import LogEngine
 from millstream.store.log.opening import folder_store
@@ -65,13 +66,20 @@ class Opened:
     def state(self) -> dict[str, object]:
         """Everything that is known of every stream."""
         found: dict[str, object] = {}
-        for stream in self.store.listing("", None, "", 1000, 0).streams:
+        for stream in self._streams():
             entry = self.engine.streams.find(stream.name)
             assert entry is not None
             if entry.stream.producers is None:
                 self.engine.streams.load_producers(entry)
             found[stream.name] = facts_of(entry)
         return found
+
+    def _streams(self) -> Iterator[Stream]:
+        after: str | None = ""
+        while after is not None:  # a page has its time, and a busy machine needs more of them
+            page = self.store.listing("", None, after, 1000, 0)
+            yield from page.streams
+            after = page.next_after
 
     def until(self, condition: Callable[[], bool]) -> None:
         async def poll() -> None:

@@ -6,8 +6,8 @@ slowest appends beside a checkpoint took a third of the time (`docs/design/packs
 
 **Garbage.** Few of our objects can be part of a cycle. Streams, of which there may be a million, are none of
 them (`gc=False`). Those that can are mostly changes that wait for a checkpoint: they live for seconds, and
-looking at all of them again and again is in vain. So the collector runs rarely, and never looks at what was
-there before the server began.
+looking at all of them again and again is in vain. So the collector runs more rarely than usual, and never
+looks at what was there before the server began.
 
 An application that embeds streams decides for itself: nothing of this is done there.
 """
@@ -16,8 +16,8 @@ import gc
 import sys
 
 _SWITCH_INTERVAL_S = 0.0005
-_YOUNG_OBJECTS = 10_000  # so many more than were freed
-_GENERATIONS = 5, 50  # a collection of the second takes some milliseconds
+_YOUNG_OBJECTS = 2_000  # so many more than were freed; with more, garbage that holds content stays too long
+_GENERATIONS = 10, 10
 
 
 def set_up() -> None:

@@ -253,6 +253,8 @@ class Model:
             entry.source = change.source
             entry.pieces = _first(source.pieces, change.base)
             entry.times_ms = source.times_ms[: len(entry.pieces)]
+            if change.base == source.start:  # nothing is left of what it inherits, also not when that arrived
+                entry.times_ms = [0] * len(entry.pieces)
             entry.start = source.start
             entry.slack_ms, entry.counted_ms = source.slack_ms, source.counted_ms
         if change.data:

@@ -242,7 +242,9 @@ class LogEngine:
 
     def _scrub_some(self, now_ms: int) -> None:
         """Look for damage in some of what is saved, unless files are changing."""
-        is_quiet = not self.checkpoints.under_way and not self._is_rolling_back and not self.catalog.damage
+        if isinstance(self.journal.refusal, StoreFailed) or self.catalog.damage:
+            return  # a checkpoint that was given up may have removed files that the catalog refers to
+        is_quiet = not self.checkpoints.under_way and not self._is_rolling_back
         if is_quiet and self.scrub.is_due(now_ms) and self.runtime.take_guard():
             self.scrub.step(now_ms, self._on_scrubbed)
 

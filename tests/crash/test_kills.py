@@ -104,6 +104,7 @@ def test_the_check_command_tells_sound_from_damaged(tmp_path: Path) -> None:
     found = check()
     assert (found.returncode, "is sound" in found.stdout) == (0, True), found
     segment = max((tmp_path / "wal").glob("*.wal"))
-    segment.write_bytes(segment.read_bytes()[:40])
+    header = segment.read_bytes()[:32]  # all that a clean stop leaves of the log
+    segment.write_bytes(header[:20] + bytes([header[20] ^ 1]) + header[21:])
     found = check()
     assert (found.returncode, "is damaged" in found.stdout) == (1, True), found

@@ -7,6 +7,7 @@ for what they do on their own. Time is what the test says it is.
 
 import asyncio
 import copy
+import hashlib
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -55,13 +56,27 @@ from millstream.store.log.engine import LogEngine
 from millstream.store.log.opening import folder_store
 from millstream.store.memory import memory_store
 from millstream.store.pending import Eventually, settled
+from millstream.store.postgres.opening import postgres_store
+from millstream.store.postgres.store import PostgresStore
 from millstream.store.table import Table
+from postgres.cluster import shared
 
-ENGINES: dict[str, Callable[[Path], Table]] = {
+
+
+def _postgres(folder: Path) -> PostgresStore:
+    """Open the schema of a test, which has its name from the test's folder."""
+    schema = f"t{hashlib.sha256(str(folder).encode()).hexdigest()[:16]}"
+    cluster = shared()
+    cluster.execute(f"CREATE SCHEMA IF NOT EXISTS {schema}")
+    return postgres_store(cluster.url(schema))
+
+
+ENGINES: dict[str, Callable[[Path], Table | PostgresStore]] = {
     "memory": lambda _folder: memory_store(),
     "log": lambda folder: folder_store(folder, durable=False),
+    "postgres": _postgres,
 }
-SURVIVE_RESTART = {"log"}
+SURVIVE_RESTART = {"log", "postgres"}
 
 TEXT = b"text/plain"
 JSON = b"application/json"
@@ -102,7 +117,9 @@ class Engine:
 
     def crash(self) -> None:
         """Leave the engine as a killed process does, and open what it left."""
-        if isinstance(self.store.engine, LogEngine):
+        if isinstance(self.store, PostgresStore):
+            self.restart()
+        elif isinstance(self.store.engine, LogEngine):
             abandon(self.store.engine)
             self.restart()
 
@@ -316,11 +333,17 @@ class Engine:
             has_more = self.store.expire(self.now_ms)
             while has_more:
                 has_more = self.store.expire_more(self.now_ms)
+            if isinstance(self.store, PostgresStore):
+                await self.store.upkeep.finish()
 
         self._runner.run(expire())
 
     def checkpoint(self) -> None:
         """Make an engine that has files write them, and remove those that it no longer needs."""
+        if isinstance(self.store, PostgresStore):
+            self._runner.run(self.store.upkeep.merge(2))
+            self.store.cache.memory.drop_all()
+            return
         engine = self.store.engine
         if isinstance(engine, LogEngine):
 

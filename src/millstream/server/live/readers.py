@@ -72,6 +72,7 @@ class LiveReaders:
         self.draining = False
         store.listener = self._changed
         store.on_created = self.globs.created
+        store.watched = lambda: self.hub.readers
 
     def read_held(self, name: str, request: ReadRequest, *, peek: bool = False) -> Eventually[Read]:
         """Read a chunk that is short enough to be held in memory; a single longer message is not held."""

@@ -31,7 +31,7 @@ from millstream.protocol.requests import ListingRequest
 from millstream.protocol.streams import Stream
 from millstream.server.access.grants import Action, Grant
 from millstream.server.request import Answer
-from millstream.store.base import Page, Store
+from millstream.store.base import Listed, Page, Store
 from millstream.store.pending import Eventually, when
 
 _MAX_LOOKED_AT = 1000
@@ -87,7 +87,7 @@ class Listing:
         budget = max(1, min(_MAX_LOOKED_AT, _MAX_MATCHES // len(grant.scopes)))
         return self._search(asked, partial(grant.allows, Action.READ), [], budget, after)
 
-    def _look(self, asked: ListingRequest, after: str, limit: int) -> Eventually[Page]:
+    def _look(self, asked: ListingRequest, after: str, limit: int) -> Eventually[Listed]:
         return self._store.listing(
             asked.prefix, asked.glob or None, after, limit, self._clock_ms(), asked.attributes
         )
@@ -98,7 +98,9 @@ class Listing:
         """Add what is readable of the store's next page to `found`, until that or the budget is enough."""
         step = min(max(asked.limit - len(found), _STEP), budget)
 
-        def add(page: Page) -> Answer:
+        def add(page: Listed) -> Answer:
+            if not isinstance(page, Page):
+                return replies.reply_to(page)
             found.extend(stream for stream in page.streams if may_read(stream.name))
             if len(found) > asked.limit or (len(found) == asked.limit and page.next_after is not None):
                 del found[asked.limit :]
@@ -114,5 +116,7 @@ class Listing:
         return when(self._look(asked, after, step), add)
 
 
-def _whole_page(page: Page) -> Reply:
+def _whole_page(page: Listed) -> Reply:
+    if not isinstance(page, Page):
+        return replies.reply_to(page)
     return replies.listing(page.streams, page.next_after, lambda _: True)

@@ -83,6 +83,7 @@ class ReadRoutes:
         if len(reply.body) >= MIN_BYTES:
             return self.coded(request, reply)
         is_lasting = not isinstance(read.origin, Ago)  # else it changes by itself
+        is_lasting &= not self.store.is_shared
         if reply.status == 200 and isinstance(found, Chunk) and not found.lifetime and is_lasting:
             self.live.responses.keep(name, url, reply)
         return reply

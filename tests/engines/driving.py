@@ -7,7 +7,6 @@ for what they do on their own. Time is what the test says it is.
 
 import asyncio
 import copy
-import hashlib
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -20,6 +19,7 @@ from millstream.protocol import json_frames
 from millstream.protocol.attributes import Changes
 from millstream.protocol.conditions import Condition
 from millstream.protocol.configuration import parse_configure
+from millstream.protocol.errors import MalformedError
 from millstream.protocol.expiry import FOREVER, Lifetime
 from millstream.protocol.lifecycle import Create
 from millstream.protocol.offsets import START
@@ -62,13 +62,9 @@ from millstream.store.table import Table
 from postgres.cluster import shared
 
 
-
 def _postgres(folder: Path) -> PostgresStore:
-    """Open the schema of a test, which has its name from the test's folder."""
-    schema = f"t{hashlib.sha256(str(folder).encode()).hexdigest()[:16]}"
-    cluster = shared()
-    cluster.execute(f"CREATE SCHEMA IF NOT EXISTS {schema}")
-    return postgres_store(cluster.url(schema))
+    """Open the tables that all tests of this process use; a test with another folder finds them empty."""
+    return postgres_store(shared().url_of(folder))
 
 
 ENGINES: dict[str, Callable[[Path], Table | PostgresStore]] = {
@@ -117,11 +113,15 @@ class Engine:
 
     def crash(self) -> None:
         """Leave the engine as a killed process does, and open what it left."""
-        if isinstance(self.store, PostgresStore):
-            self.restart()
-        elif isinstance(self.store.engine, LogEngine):
-            abandon(self.store.engine)
-            self.restart()
+        if self.log is not None:
+            abandon(self.log)
+        self.restart()
+
+    @property
+    def log(self) -> LogEngine | None:
+        """The durable engine, if it is that one."""
+        engine = None if isinstance(self.store, PostgresStore) else self.store.engine
+        return engine if isinstance(engine, LogEngine) else None
 
     def wait(self, decision: Eventually[T]) -> T:
         return self._runner.run(settled(decision))
@@ -180,7 +180,7 @@ class Engine:
         async def create() -> Created:
             return await settled(self.store.create(name, request, self.now_ms))
 
-        return self._runner.run(create())
+        return _raised(self._runner.run(create()))
 
     def append(
         self,
@@ -249,7 +249,7 @@ class Engine:
         async def configure() -> Configured:
             return await settled(self.store.configure(name, parse_configure(named, b""), self.now_ms))
 
-        return self._runner.run(configure())
+        return _raised(self._runner.run(configure()))
 
     def trim(self, name: str, before: int) -> Trimmed:
         async def trim() -> Trimmed:
@@ -344,8 +344,8 @@ class Engine:
             self._runner.run(self.store.upkeep.merge(2))
             self.store.cache.memory.drop_all()
             return
-        engine = self.store.engine
-        if isinstance(engine, LogEngine):
+        engine = self.log
+        if engine is not None:
 
             async def checkpoint() -> None:
                 engine.checkpoint()
@@ -376,6 +376,13 @@ class Engine:
 
     def names(self, prefix: str = "") -> list[str]:
         return [stream.name for stream in self.listing(prefix).streams]
+
+
+def _raised(decision: T) -> T:
+    """Raise a refusal of what is malformed, which an engine that decides later can only return."""
+    if isinstance(decision, MalformedError):
+        raise decision
+    return decision
 
 
 def created(decision: Created) -> Stream:

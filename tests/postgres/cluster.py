@@ -82,6 +82,7 @@ class Cluster:
         self.port = free_port()
         self._options = options
         self._process: subprocess.Popen[bytes] | None = None
+        self._used_by: Path | None = None
         if begin:
             self._run("initdb", "-D", str(folder), "-U", "postgres", "-A", "trust", "-E", "UTF8",
                       "--no-sync", "--locale=C")  # fmt: skip
@@ -95,7 +96,18 @@ class Cluster:
 
     def base_backup(self, folder: Path, *words: str) -> None:
         """Copy the cluster, as the beginning of a replica."""
-        self._run("pg_basebackup", "-h", "127.0.0.1", "-p", str(self.port), "-U", "postgres", "-D", str(folder), *words)
+        self._run(
+            "pg_basebackup",
+            "-h",
+            "127.0.0.1",
+            "-p",
+            str(self.port),
+            "-U",
+            "postgres",
+            "-D",
+            str(folder),
+            *words,
+        )
 
     def start(self) -> None:
         """Start, and wait until it answers."""
@@ -106,7 +118,16 @@ class Cluster:
         with (self.folder.parent / "log").open("ab") as log:
             self._process = subprocess.Popen(words, user=_user(), cwd="/", stdout=log, stderr=log)
         give_up_s = time.monotonic() + PATIENCE_S
-        ready = [str(self.bin / "pg_isready"), "-q", "-h", "127.0.0.1", "-p", str(self.port), "-U", "postgres"]
+        ready = [
+            str(self.bin / "pg_isready"),
+            "-q",
+            "-h",
+            "127.0.0.1",
+            "-p",
+            str(self.port),
+            "-U",
+            "postgres",
+        ]
         while subprocess.run(ready, check=False).returncode != 0:
             assert time.monotonic() < give_up_s and self._process.poll() is None, "PostgreSQL did not start"
             time.sleep(0.05)
@@ -124,9 +145,19 @@ class Cluster:
 
     def url(self, schema: str = "public", *, port: int | None = None) -> str:
         """Give the URL of a schema."""
-        return (
-            f"postgres://postgres@127.0.0.1:{port or self.port}/postgres?options=-csearch_path%3D{schema}"
-        )
+        return f"postgres://postgres@127.0.0.1:{port or self.port}/postgres?options=-csearch_path%3D{schema}"
+
+    def url_of(self, folder: Path) -> str:
+        """Give the URL of tables that are empty when a folder asks first, one folder after the other."""
+        if self._used_by != folder:
+            schema = "in_turns"
+            if self._used_by is None:
+                self.execute(f"CREATE SCHEMA {schema}")
+            else:
+                tables = ("streams", "stream_rows", "producers", "parts", "ended_streams")
+                self.execute("".join(f"DELETE FROM {schema}.{table};" for table in tables))
+            self._used_by = folder
+        return self.url("in_turns")
 
     def new_schema(self) -> str:
         """Make a schema for one test, and give its name."""
@@ -134,13 +165,20 @@ class Cluster:
         self.execute(f"CREATE SCHEMA {schema}")
         return schema
 
-    def execute(self, sql: str, *values: object) -> list[asyncpg.Record]:
-        """Run a statement."""
+    def execute(self, sql: str) -> None:
+        """Run statements."""
+        self.query(sql)
+
+    def query(self, sql: str) -> list[asyncpg.Record]:
+        """Run a query, or statements, and give what is found."""
 
         async def run() -> list[asyncpg.Record]:
             connection = await asyncpg.connect(self.url())
             try:
-                return list(await connection.fetch(sql, *values))
+                if ";" in sql:
+                    await connection.execute(sql)
+                    return []
+                return list(await connection.fetch(sql))
             finally:
                 await connection.close()
 

@@ -121,10 +121,10 @@ class Store(ABC):
     """Called with the reason when the store can promise nothing any more; its server should stop."""
 
     watched: Callable[[], Iterable[str]] = staticmethod(tuple)
-    """Gives the names of the streams that readers wait for; a store that others change, too, looks after them."""
+    """Gives the names of the streams that readers wait for; a shared store looks them up now and then."""
 
     is_shared: bool = False
-    """Whether other servers change the same streams: what was read is then not kept until the listener is called."""
+    """Whether other servers change the same streams, so that an answer may be out of date at any time."""
 
     usual_retention: Retention = KEEP_ALL
     """The retention of streams that are created without limits of their own."""

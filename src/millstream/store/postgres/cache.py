@@ -1,4 +1,4 @@
-"""The stream cache: streams as they were when this server last looked at them in the database, or changed them.
+"""The stream cache: streams as they were when this server last looked them up, or changed them.
 
 Every entry here is committed. It is replaced as a whole when a newer version is loaded, or when a round of
 this server has changed the stream, so that a reader never sees half of a change. Nothing is answered from

@@ -232,7 +232,9 @@ class RowContent:
         if at >= 0:
             begin, data = self._data_starts[at], self._data[at]
             if start < begin + len(data):
-                return data if start == begin and len(data) <= end - start else data[start - begin : end - begin]
+                return (
+                    data if start == begin and len(data) <= end - start else data[start - begin : end - begin]
+                )
         raise NotLoadedError(Bytes(self, start, end))
 
     def _row_at(self, position: int) -> Row:

@@ -49,7 +49,8 @@ _PRODUCERS = """
     WHERE s.id = $1 ORDER BY p.used_order, p.producer
 """
 _PARTS = """
-    SELECT stream_id, number, part, length(data), staged_ms FROM parts WHERE stream_id = ANY($1) ORDER BY number
+    SELECT stream_id, number, part, length(data), staged_ms FROM parts
+    WHERE stream_id = ANY($1) ORDER BY number
 """
 
 T = TypeVar("T")

@@ -130,15 +130,15 @@ class Notices:
 
     async def _report_created(self) -> None:
         while True:
-            after = self.newest_id
-            rows = await self._database.ask(
-                lambda connection, after=after: connection.fetch(_CREATED, after, _CREATED_AT_ONCE)
-            )
+            rows = await self._database.ask(self._created_since)
             for id, name in rows:
                 self.newest_id = id
                 self.on_created(name, id)
             if len(rows) < _CREATED_AT_ONCE:
                 return
+
+    async def _created_since(self, connection: Connection) -> list[Any]:
+        return list(await connection.fetch(_CREATED, self.newest_id, _CREATED_AT_ONCE))
 
     async def _poll_watched(self) -> None:
         names = iter(list(self.watched()))

@@ -63,7 +63,11 @@ class _CommittedJournal(WorkJournal):
 
     def __init__(self, work: WorkStreams, cache: StreamCache, renewed: Callable[[StreamEntry], None]) -> None:
         super().__init__(work, cache)
-        self.renew = renewed  # type: ignore[method-assign]  # it has the same signature
+        self._renewed = renewed
+
+    def renew(self, entry: StreamEntry) -> None:
+        """Have a round record it."""
+        self._renewed(entry)
 
 
 class _EndLater(Endings):
@@ -100,6 +104,8 @@ class Reads(Slices):
         self._reading = Reading(Finding(engine, endings), engine.journal, self)
         self._waiting: list[_Asked] = []
         self._looking_up = 0
+        self.renewal: Pending[Any] | None = None
+        """The record of a TTL that a read has just renewed, which its answer waits for."""
         self._is_begun = False
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -175,8 +181,11 @@ class Reads(Slices):
 
     def _try(self, one: _Asked) -> None:
         """Answer, or load what is missing and try again."""
+        self.renewal = None
+        renewal: Pending[Any] | None = None
         try:
             found = one.attempt()
+            renewal = self.renewal
         except NotLoadedError as missing:
             self.spawn(self._load(one, missing.wanted))
             return
@@ -190,6 +199,8 @@ class Reads(Slices):
             found = ReadFailed()
         if isinstance(found, Pending):
             found.then(partial(_settle, one))
+        elif renewal is not None:
+            renewal.then(lambda _: _settle(one, found))
         else:
             _settle(one, found)
 

@@ -33,8 +33,15 @@ from millstream.protocol.streams import Unreachable
 from millstream.store.entries import StreamEntry
 from millstream.store.pending import Pending
 from millstream.store.postgres.cache import Saved, StreamCache
-from millstream.store.postgres.connections import AGAIN, LOST, PATIENCE_S, Connection, Database, Pauses
-from millstream.store.postgres.connections import UnreachableError
+from millstream.store.postgres.connections import (
+    AGAIN,
+    LOST,
+    PATIENCE_S,
+    Connection,
+    Database,
+    Pauses,
+    UnreachableError,
+)
 from millstream.store.postgres.content import NotLoadedError, Wanted
 from millstream.store.postgres.encoding import prefix_range
 from millstream.store.postgres.loading import Ask, Loader, LostContentError
@@ -112,7 +119,8 @@ class Rounds:
     async def _run(self) -> None:
         try:
             while self._waiting:
-                batch, size = [], 0
+                batch: list[Request] = []
+                size = 0
                 while self._waiting and len(batch) < _MAX_REQUESTS and size < _MAX_BYTES:
                     batch.append(self._waiting.popleft())
                     size += batch[-1].size
@@ -125,7 +133,11 @@ class Rounds:
         upkeep = [request for request in batch if request.is_upkeep]
         chosen = {id(request) for request in (*locked, *upkeep)}
         optimistic = [request for request in batch if id(request) not in chosen]
-        for requests, attempt in ((optimistic, self._optimistic), (locked, self._locked), (upkeep, self._locked)):
+        for requests, attempt in (
+            (optimistic, self._optimistic),
+            (locked, self._locked),
+            (upkeep, self._locked),
+        ):
             if requests:
                 await self._attempt(requests, attempt)
         self._engine.streams.clear()
@@ -177,7 +189,9 @@ class Rounds:
 
     async def _optimistic(self, requests: list[Request]) -> None:
         ask = self._database.ask
-        looked_up = {request.names[0] for request in requests if request.needs_look or not self._knows(request)}
+        looked_up = {
+            request.names[0] for request in requests if request.needs_look or not self._knows(request)
+        }
         if looked_up:
             await self._loader.refresh(ask, looked_up)
         decided = await self._decide(ask, requests, looked_up)
@@ -276,11 +290,17 @@ class Rounds:
         if count:
             # Creations are committed in the order of their ids, so that nobody who has seen one misses
             # one that came before it.
-            await connection.execute("SELECT pg_advisory_xact_lock($1, hashtext(current_schema()))", _CREATION_LOCK)
-            numbers = await connection.fetch("SELECT nextval('stream_ids') FROM generate_series(1, $1::int)", count)
+            await connection.execute(
+                "SELECT pg_advisory_xact_lock($1, hashtext(current_schema()))", _CREATION_LOCK
+            )
+            numbers = await connection.fetch(
+                "SELECT nextval('stream_ids') FROM generate_series(1, $1::int)", count
+            )
             ids = [row[0] for row in numbers]
         await self._loader.refresh(ask, names, for_update=True)
-        staging = [saved.entry.stream.id for saved in map(self._cache.get, names) if saved and saved.parts_next]
+        staging = [
+            saved.entry.stream.id for saved in map(self._cache.get, names) if saved and saved.parts_next
+        ]
         if staging:
             self._engine.streams.loaded_parts = await self._loader.parts(ask, staging)
         if count:
@@ -326,7 +346,9 @@ class Rounds:
                 return decided
             for one in wanted:
                 await self._loader.load(ask, one)
-            stale = {request.names[0] for request in requests if not self._knows(request)} & self._cache.by_name.keys()
+            stale = {
+                request.names[0] for request in requests if not self._knows(request)
+            } & self._cache.by_name.keys()
             if stale and not streams.is_locked:
                 await self._loader.refresh(ask, stale)
                 looked_up |= stale

@@ -10,9 +10,10 @@ from millstream.protocol.attributes import matches
 from millstream.protocol.configuration import ConfigureRequest
 from millstream.protocol.globs import glob_matches
 from millstream.protocol.parts import CommitRequest, StageRequest
+from millstream.protocol.reads import ReadFailed
 from millstream.protocol.requests import AppendRequest, CreateRequest, DeletionRequest, ReadRequest
 from millstream.protocol.retention import Retention
-from millstream.protocol.streams import Stream, Unreachable
+from millstream.protocol.streams import Stream, Unreachable, Unstored
 from millstream.protocol.trims import TrimRequest
 from millstream.store.base import (
     NO_ATTRIBUTES,
@@ -78,7 +79,7 @@ class PostgresStore(Store):
         self.rounds.on_created = self.notices.look_for_created
         self.rounds.on_written = self.upkeep.note_written
         self.rounds.count_change = self._count_changed
-        self._renewing: set[int] = set()
+        self._renewing: dict[int, Pending[Any]] = {}
         self._count = 0
         self._counted_s = 0.0
         self._now_ms = 0
@@ -192,12 +193,11 @@ class PostgresStore(Store):
         self.upkeep.note_ended()
         return self._change(name, lambda table: table.delete(name, now_ms))
 
-    def stage(
-        self, name: str, request: StageRequest, max_staged_bytes: int, now_ms: int
-    ) -> Pending[Staged]:
+    def stage(self, name: str, request: StageRequest, max_staged_bytes: int, now_ms: int) -> Pending[Staged]:
         """Store a part, invisibly."""
-        decide: Callable[[Deciding], Any] = lambda table: table.stage(name, request, max_staged_bytes, now_ms)
-        return self._change(name, decide, len(request.data))
+        return self._change(
+            name, lambda table: table.stage(name, request, max_staged_bytes, now_ms), len(request.data)
+        )
 
     def commit(self, name: str, request: CommitRequest, now_ms: int) -> Pending[Committed]:
         """Append parts, in one atomic change."""
@@ -240,7 +240,7 @@ class PostgresStore(Store):
                 if len(names) == min(_DELETED_TOGETHER, request.limit - deleted):
                     break
             if names:
-                done = await self._change_named(names, now_ms)
+                done: int | Unstored | ReadFailed = await self._delete_named(names, now_ms)
                 if not isinstance(done, int):
                     return done
                 deleted += done
@@ -248,10 +248,8 @@ class PostgresStore(Store):
             if is_end or deleted >= request.limit or looked_at >= _MAX_LOOKED_AT:
                 return DeletedPage(deleted, None if is_end else after)
 
-    def _change_named(self, names: list[str], now_ms: int) -> Pending[Any]:
-        return self.rounds.submit(
-            names, lambda table: table.delete_named(names, now_ms), is_exclusive=True
-        )
+    def _delete_named(self, names: list[str], now_ms: int) -> Pending[Any]:
+        return self.rounds.submit(names, lambda table: table.delete_named(names, now_ms), is_exclusive=True)
 
     # -- Reads -----------------------------------------------------------------------------------
 
@@ -360,15 +358,17 @@ class PostgresStore(Store):
         return False
 
     def _renewed(self, entry: StreamEntry) -> None:
-        """Record a TTL that a read has renewed, once in a while."""
-        if not is_renewal_due(entry):
-            return
+        """Record a TTL that a read has renewed, once in a while; the read is answered when it is recorded."""
         stream = entry.stream
-        now_ms = (stream.deadline_ms or 0) - (stream.lifetime.ttl_s or 0) * 1000
-        if stream.id not in self._renewing:
-            self._renewing.add(stream.id)
-            renewed = self.rounds.submit((stream.name,), lambda table: table.renew(stream.name, stream.id, now_ms))
-            renewed.then(lambda _: self._renewing.discard(stream.id))
+        renewed = self._renewing.get(stream.id)
+        if renewed is None and is_renewal_due(entry):
+            now_ms = (stream.deadline_ms or 0) - (stream.lifetime.ttl_s or 0) * 1000
+            name, id = stream.name, stream.id
+            renewed = self._renewing[id] = self.rounds.submit(
+                (name,), lambda table: table.renew(name, id, now_ms)
+            )
+            renewed.then(lambda _: self._renewing.__delitem__(id))
+        self._reads.renewal = renewed
 
     def _expired(self, entry: StreamEntry) -> None:
         """End a stream that a read has met after its time."""

@@ -32,7 +32,8 @@ _DUE = """
 """
 _REMOVE = """
     DELETE FROM {table} WHERE ctid = ANY(ARRAY(
-        SELECT r.ctid FROM {table} r WHERE r.stream_id IN (SELECT stream_id FROM ended_streams ORDER BY 1 LIMIT 100)
+        SELECT r.ctid FROM {table} r
+        WHERE r.stream_id IN (SELECT stream_id FROM ended_streams ORDER BY 1 LIMIT 100)
         LIMIT $1 FOR UPDATE SKIP LOCKED))
 """
 _REMOVED = """
@@ -126,7 +127,7 @@ class Upkeep:
             return removed
 
         while await self._database.ask(remove):
-            await asyncio.sleep(0)
+            pass
         self._may_have_ended = False
 
     async def merge(self, at_least: int = _FEW_ROWS) -> None:
@@ -165,7 +166,9 @@ def _look_after(names: list[str], now_ms: int, table: "Callable[..., None]") -> 
     table.look_after(names, now_ms)  # type: ignore[attr-defined]  # a `Deciding`
 
 
-def _adjacent(rows: list[tuple[int, int, int, int, bytes, bytes]]) -> list[tuple[int, int, int, int, bytes, bytes]]:
+def _adjacent(
+    rows: list[tuple[int, int, int, int, bytes, bytes]],
+) -> list[tuple[int, int, int, int, bytes, bytes]]:
     """Give the first rows that follow each other without a gap, and are not too large together."""
     joined: list[tuple[int, int, int, int, bytes, bytes]] = []
     size = 0

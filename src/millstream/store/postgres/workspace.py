@@ -1,4 +1,4 @@
-"""The workspace of a round: working copies of streams, on which a table decides, and what has changed in them.
+"""The workspace of a round: working copies of streams, on which a table decides, and what changes in them.
 
 The table is the one of every engine. It finds its streams here, as copies of what is committed, and the
 journal notes what each decision changes. Nothing of it is seen by readers: when the round is committed, the
@@ -16,7 +16,8 @@ import msgspec
 
 from millstream.protocol import configuration, lifecycle, parts, retention, streams
 from millstream.protocol.configuration import Configuration
-from millstream.protocol.streams import Stream, StoreFailed, Unstored
+from millstream.protocol.staging import Staged
+from millstream.protocol.streams import StoreFailed, Stream, Unstored
 from millstream.store.base import Listener, ignore
 from millstream.store.entries import Ending, StreamEntry
 from millstream.store.postgres.cache import Saved, StreamCache
@@ -86,7 +87,7 @@ class WorkStreams:
             stream.producers = stream.producers.copy()
         loaded = self.loaded_parts.get(stream.id)
         if saved.parts_next:
-            stream.staged = parts.Staged(count=saved.parts_next)
+            stream.staged = Staged(count=saved.parts_next)
         source = original.source
         if source is not None and self.is_locked:
             source = self._copy(self._cache.by_id[source.stream.id])

@@ -27,7 +27,8 @@ MAX_ROW_BYTES: Final = 2**20
 
 _CHANGE = """
 WITH wanted AS (
-    SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bytea[])
+    SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[],
+            $5::bigint[], $6::bigint[], $7::bytea[])
         AS w(id, version, due_ms, parts_due_ms, appends, parts_next, state)
 ), changed AS (
     UPDATE streams s SET version = w.version + 1, due_ms = w.due_ms, appends = w.appends, state = w.state,
@@ -36,12 +37,14 @@ WITH wanted AS (
     RETURNING s.id
 ), written AS (
     INSERT INTO stream_rows (stream_id, start, "end", first, last_ms, index, data)
-    SELECT r.* FROM unnest($9::bigint[], $10::bigint[], $11::bigint[], $12::bigint[], $13::bigint[], $14::bytea[], $15::bytea[])
+    SELECT r.* FROM unnest($9::bigint[], $10::bigint[], $11::bigint[], $12::bigint[],
+            $13::bigint[], $14::bytea[], $15::bytea[])
         AS r(id, start, "end", first, last_ms, index, data)
     WHERE r.id IN (SELECT id FROM changed)
 ), used AS (
     INSERT INTO producers (stream_id, producer, epoch, seq, used_ms, used_order)
-    SELECT p.* FROM unnest($16::bigint[], $17::bytea[], $18::bigint[], $19::bigint[], $20::bigint[], $21::bigint[])
+    SELECT p.* FROM unnest($16::bigint[], $17::bytea[], $18::bigint[], $19::bigint[],
+            $20::bigint[], $21::bigint[])
         AS p(id, producer, epoch, seq, used_ms, used_order)
     WHERE p.id IN (SELECT id FROM changed)
     ON CONFLICT (stream_id, producer) DO UPDATE SET epoch = EXCLUDED.epoch, seq = EXCLUDED.seq,
@@ -138,7 +141,9 @@ class Writer:
         for change in living:
             stream = change.entry.stream
             staged = stream.staged
-            parts_due = min((part.staged_ms for part in staged.parts.values()), default=None) if staged else None
+            parts_due = (
+                min((part.staged_ms for part in staged.parts.values()), default=None) if staged else None
+            )
             states.append(
                 (
                     stream.id,

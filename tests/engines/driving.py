@@ -7,6 +7,7 @@ for what they do on their own. Time is what the test says it is.
 
 import asyncio
 import copy
+import os
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -73,6 +74,12 @@ ENGINES: dict[str, Callable[[Path], Table | PostgresStore]] = {
     "postgres": _postgres,
 }
 SURVIVE_RESTART = {"log", "postgres"}
+
+
+def examples(kind: str) -> int:
+    """Give how many histories of a state machine an engine is put through."""
+    return int(os.environ.get("MILLSTREAM_EXAMPLES", "4" if kind == "postgres" else "40"))
+
 
 TEXT = b"text/plain"
 JSON = b"application/json"
@@ -373,6 +380,15 @@ class Engine:
         found = self.head(name)
         assert isinstance(found, Stream), found
         return found
+
+    def staged(self, name: str) -> list[str]:
+        """Give the parts that a stream has staged, which a description of it need not have."""
+        stream = self.stream(name)
+        if isinstance(self.store, PostgresStore):
+            sql = "SELECT part FROM parts WHERE stream_id = $1 ORDER BY number"
+            asked = self.store._database.ask(lambda connection: connection.fetch(sql, stream.id))
+            return [part for (part,) in self._runner.run(asked)]
+        return list(stream.staged.parts) if stream.staged is not None else []
 
     def names(self, prefix: str = "") -> list[str]:
         return [stream.name for stream in self.listing(prefix).streams]

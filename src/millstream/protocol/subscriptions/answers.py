@@ -1,7 +1,7 @@
 """Answers about subscriptions, and what is sent to workers: JSON as the protocol has it, with fields of ours.
 
-Lists of streams have at most `MAX_LISTED` entries, those with something pending first. A worker that gets fewer
-than there are is woken again for the rest.
+Lists of streams have at most `MAX_LISTED` entries, those with something pending first. A worker that gets
+fewer than there are is woken again for the rest.
 
 PROTOCOL.md 6.3, 7; rules S1, S2, S4.
 """

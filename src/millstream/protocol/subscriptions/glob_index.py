@@ -4,12 +4,13 @@
         events / ** / failed                        `--- ** ---- failed    2
         users  / eu-*                         users ---- eu-*              3
 
-A path is read segment by segment, and all ways that match go on at the same time, each at most once. So the time
-depends on the path and on how many ways there are that begin like it, not on how many globs. A way below `**`
-stays where it is with every further segment; there is no going back, and no glob can make it slow.
+A path is read segment by segment, and all ways that match go on at the same time, each at most once. So the
+time depends on the path and on how many ways there are that begin like it, not on how many globs. A way
+below `**` stays where it is with every further segment; there is no going back, and no glob can make it
+slow.
 
-Segments with a star among other characters (`eu-*`) are found by what is before their first star and after their
-last one, so that many of them in one place are not compared one by one.
+Segments with a star among other characters (`eu-*`) are found by what is before their first star and after
+their last one, so that many of them in one place are not compared one by one.
 
 What matches is what `globs.path_matches` says. Rule S5.
 """

@@ -1,8 +1,8 @@
 """The keys of a store: one for tokens, and those that webhooks are signed with.
 
-The newest signing key signs. A former one stays published, without its private half, for as long as a receiver
-may meet a signature by it: what was under way, the window in which receivers accept a signature, and the time
-that they may cache the list of keys.
+The newest signing key signs. A former one stays published, without its private half, for as long as a
+receiver may meet a signature by it: what was under way, the window in which receivers accept a signature,
+and the time that they may cache the list of keys.
 
 Keys are made elsewhere, where there is randomness. They survive with the store.
 

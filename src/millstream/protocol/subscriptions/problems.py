@@ -1,7 +1,8 @@
 """Refusals of requests about subscriptions: `{"error": {"code", "message"}}`, and their statuses.
 
-That form is the protocol's for these routes; all others have `application/problem+json` (`protocol.problems`).
-A refusal that was made for both, such as one of a token, is put into this form by `as_error`.
+That form is the protocol's for these routes; all others have `application/problem+json`
+(`protocol.problems`). A refusal that was made for both, such as one of a token, is put into this form by
+`as_error`.
 
 PROTOCOL.md 7; rules S3, S4, H2.
 """

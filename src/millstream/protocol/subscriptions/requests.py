@@ -31,7 +31,7 @@ SETTLING: Final = frozenset({"ack", "release", "callback"})
 
 
 class Target(msgspec.Struct, frozen=True):
-    """What a path below `__ds/subscriptions/` names: a subscription, something to do with it, and a stream."""
+    """What a path below `__ds/subscriptions/` names: a subscription, what to do with it, and a stream."""
 
     id: str
     action: str = ""

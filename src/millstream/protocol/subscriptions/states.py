@@ -4,8 +4,9 @@
                                          ^  |
                                          +--+ an attempt failed: again, by the schedule
 
-A wake is one notice to one worker. It has a generation, which rises with every wake, and an id that nobody can
-guess. While a subscription has a wake, it gets no other one; what arrives meanwhile is found when the wake ends.
+A wake is one notice to one worker. It has a generation, which rises with every wake, and an id that nobody
+can guess. While a subscription has a wake, it gets no other one; what arrives meanwhile is found when the
+wake ends.
 
         webhook     delivered when the receiver has answered with success; leased from each attempt on
         pull-wake   delivered when its event is in the wake stream; leased from a worker's claim on

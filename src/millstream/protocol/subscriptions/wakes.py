@@ -1,11 +1,11 @@
 """Wakes: who is woken, who may acknowledge, and when a wake ends by itself.
 
-Every function takes a state and gives another one, or says why not. What is random or takes time is an argument:
-ids of wakes, chances, the clock. The clock may jump. Forwards, leases end early, and the next generation fences
-who had them. Backwards, no lease and no wait becomes longer than it may be (`rebase`).
+Every function takes a state and gives another one, or says why not. What is random or takes time is an
+argument: ids of wakes, chances, the clock. The clock may jump. Forwards, leases end early, and the next
+generation fences who had them. Backwards, no lease and no wait becomes longer than it may be (`rebase`).
 
-Who finishes or loses a wake leaves the subscription idle; whoever calls then looks whether something is pending,
-and issues the next wake in the same change.
+Who finishes or loses a wake leaves the subscription idle; whoever calls then looks whether something is
+pending, and issues the next wake in the same change.
 
 PROTOCOL.md 7; rules S1, S4.
 """

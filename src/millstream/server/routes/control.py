@@ -4,6 +4,7 @@ GET __ds/streams   the listing (`listing`); only streams that the token may read
 DELETE the same    deletes many (`deletions`); only streams that the token may write
 GET __ds/events    events of many streams (`events`); POST for parameters that are too long for a URL
 GET __ds/access    what the token allows, on one stream or on any
+__ds/subscriptions subscriptions, jwks.json and keys/rotate with them (`subscriptions`)
 GET __ds/metrics   for Prometheus; this and the next two need the scope `admin` if tokens are required
 GET __ds/server    version, uptime, sizes and totals
 GET __ds/history   the numbers of the last 15 minutes
@@ -29,6 +30,7 @@ from millstream.server.routes.deletions import Deletions
 from millstream.server.routes.events import EventRoutes
 from millstream.server.routes.listing import Listing
 from millstream.server.routes.pages import Pages
+from millstream.server.routes.subscriptions import SubscriptionRoutes
 from millstream.server.telemetry import metrics
 from millstream.server.telemetry.metrics import Metrics
 from millstream.server.telemetry.overview import Overview
@@ -51,6 +53,7 @@ class Control:
         origins: Origins,
         metrics: Metrics,
         overview: Overview,
+        subscriptions: SubscriptionRoutes,
         clock_ms: Callable[[], int],
     ) -> None:
         self._store = store
@@ -61,6 +64,7 @@ class Control:
         self._origins = origins
         self._metrics = metrics
         self._overview = overview
+        self._subscriptions = subscriptions
         self._clock_ms = clock_ms
         self._pages = Pages(live.settings.path)
         events = EventRoutes(live, auth, metrics, clock_ms)
@@ -77,11 +81,11 @@ class Control:
         self._deletes: dict[str, Callable[[Request], Answer]] = {"streams": self._delete_streams}
         self._posts: dict[str, Callable[[Request], Answer]] = {"events": events.answer}
 
-    def find(self, path: str) -> dict[bytes, Callable[[Request], Answer]]:
-        """Find the handlers for a path below `__ds`, by method; none where there is nothing."""
+    def find(self, path: str, root: str) -> dict[bytes, Callable[[Request], Answer]]:
+        """Find the handlers for a path below `__ds` of a root, by method; none where there is nothing."""
         shows = self._routes.get(path) or self._pages.find(path)
         if shows is None:
-            return {}
+            return self._subscriptions.find(path, root)
         handlers = {b"GET": shows, b"HEAD": shows}
         if (deletes := self._deletes.get(path)) is not None:
             handlers[b"DELETE"] = deletes
@@ -89,8 +93,10 @@ class Control:
             handlers[b"POST"] = posts
         return handlers
 
-    def refuse_body(self, path: str, request: Request) -> Reply | None:
+    def refuse_body(self, path: str, root: str, request: Request) -> Reply | None:
         """Refuse a large body by the head of its request: most paths take none, and none of a stranger."""
+        if self._subscriptions.find(path, root):
+            return self._subscriptions.refuse_body(path, root, request)
         if request.method != b"POST" or path not in self._posts:
             return problems.UNEXPECTED_BODY
         return self._auth.identify(request, self._clock_ms() / 1000)

@@ -1,9 +1,9 @@
 """The streams of one subscription: a cursor for each, and which of them have something pending.
 
-A stream that the glob matches and that is processed up to its tail needs no cursor: when it is written to, it
-is linked at the tail before that, which is where the cursor was. So cursors of such streams are kept for those
-who look at the subscription, at most `MAX_IDLE` of them, and memory is taken by what is pending only. For the
-same reason a new subscription need not look at every stream that there is.
+A stream that the glob matches and that is processed up to its tail needs no cursor: when it is written to,
+it is linked at the tail before that, which is where the cursor was. So cursors of such streams are kept for
+those who look at the subscription, at most `MAX_IDLE` of them, and memory is taken by what is pending only.
+For the same reason a new subscription need not look at every stream that there is.
 
 After a start it is not known what is pending, until somebody asks (`classify`).
 """

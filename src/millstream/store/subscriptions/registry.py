@@ -1,14 +1,13 @@
 """The registry: subscriptions are created, read, listed and deleted, and streams become members of them.
 
-A subscription watches from the moment of its creation. Streams that its pattern matches and that exist already
-are then looked for, some at a time, and linked at their tails; what is written to meanwhile is linked by that.
-Not all need be found (`members`), so the search has a bound.
+A subscription watches from the moment of its creation. Streams that its pattern matches and that exist
+already are then looked for, some at a time, and linked at their tails; what is written to meanwhile is
+linked by that. Not all need be found (`members`), so the search has a bound.
 
 PROTOCOL.md 6; rules S1, S4.
 """
 
 import itertools
-import secrets
 import time
 from collections.abc import Callable, Iterator
 from typing import Final
@@ -57,17 +56,26 @@ class RosterPage(msgspec.Struct, frozen=True):
     next_after: str | None
 
 
+Registration = Registered | Differs | TooMany | Unstored
+
+
 class Registry:
     """Creates and deletes subscriptions."""
 
     def __init__(self, roster: Roster) -> None:
         self._roster = roster
         self._host = roster.host
+        self.confirm = roster.host.confirm
         self.max_subscriptions = MAX_SUBSCRIPTIONS
+
+    @property
+    def refusal(self) -> Unstored | None:
+        """Why nothing can be changed at the moment, if nothing can."""
+        return self._host.refusal
 
     def create(
         self, id: str, root: str, configuration: Configuration, base_url: str, keys: Keys, now_ms: int
-    ) -> Eventually[Registered | Differs | TooMany | Unstored]:
+    ) -> Eventually[Registration]:
         """Create a subscription, or confirm that it is there; `keys` are for a store that has none."""
         entry = self._roster.entries.get(root + id)
         if entry is not None:
@@ -85,16 +93,14 @@ class Registry:
         self._host.keep(rows)
         return when(self._find_streams(entry), lambda _: self._registered(entry, is_new=True))
 
-    def _confirm(
-        self, entry: Entry, configuration: Configuration, base_url: str
-    ) -> Eventually[Registered | Differs | TooMany | Unstored]:
+    def _confirm(self, entry: Entry, configuration: Configuration, base_url: str) -> Eventually[Registration]:
         if entry.state.configuration.hash != configuration.hash:
             return self._host.confirm(Differs())
         if entry.state.base_url != base_url and self._host.refusal is None:
             self._roster.put(entry, msgspec.structs.replace(entry.state, base_url=base_url), {})
         return self._registered(entry, is_new=False)
 
-    def _registered(self, entry: Entry, *, is_new: bool) -> Eventually[Registered | Unstored]:
+    def _registered(self, entry: Entry, *, is_new: bool) -> Eventually[Registration]:
         return self._host.confirm(Registered(self._roster.show(entry), is_new))
 
     def _link(self, entry: Entry, names: tuple[str, ...], rows: Rows) -> None:
@@ -202,8 +208,3 @@ class Registry:
         rotated = rotate(self.provide_keys(keys), new, now_ms)
         self._roster.put_keys(rotated)
         return self._host.confirm(rotated)
-
-
-def new_token_key() -> bytes:
-    """Make a key for tokens."""
-    return secrets.token_bytes(32)

@@ -4,8 +4,8 @@
         l <root><id> NUL <stream>      one of its cursors
         k                              the keys of the store
 
-Each change of a subscription is a few of these rows, which the engine makes durable together and in order with
-all other changes (`engine.Journal.keep`).
+Each change of a subscription is a few of these rows, which the engine makes durable together and in order
+with all other changes (`engine.Journal.keep`).
 """
 
 from collections.abc import Iterable, Iterator, Mapping

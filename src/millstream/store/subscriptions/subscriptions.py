@@ -1,8 +1,8 @@
 """All about subscriptions that a store offers.
 
-        registry   created, read, listed, deleted; members; keys
-        waking     what happens to streams, and what is due by time
-        working    claims, acknowledgements, releases; attempts to deliver webhooks
+registry   created, read, listed, deleted; members; keys
+waking     what happens to streams, and what is due by time
+working    claims, acknowledgements, releases; attempts to deliver webhooks
 """
 
 from collections.abc import Mapping

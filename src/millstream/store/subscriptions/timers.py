@@ -1,7 +1,7 @@
 """Timers: which subscription has something to do when, such as an attempt, or the end of a lease.
 
-A subscription has one time, and another one replaces it. What is replaced stays in the heap until its turn, and
-is then ignored.
+A subscription has one time, and another one replaces it. What is replaced stays in the heap until its turn,
+and is then ignored.
 """
 
 import heapq

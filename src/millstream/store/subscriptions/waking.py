@@ -7,9 +7,9 @@ A subscription is woken in the same change as the append that gives it something
         the append
         an event in its wake stream, its wake delivered         (pull-wake; webhooks are delivered afterwards)
 
-So whatever of this survives a crash, a subscription that has something pending has a wake, and a wake that is
-not delivered is delivered again. Nothing need be looked for at a start. A wake whose append is lost has nothing
-pending, and is dropped.
+So whatever of this survives a crash, a subscription that has something pending has a wake, and a wake that
+is not delivered is delivered again. Nothing need be looked for at a start. A wake whose append is lost has
+nothing pending, and is dropped.
 
 PROTOCOL.md 6.2, 7; rules S1, S4.
 """

@@ -1,7 +1,7 @@
 """Working: claims, acknowledgements and releases of workers, and the attempts to deliver webhooks.
 
-Every decision is made on the accepted state, recorded, and answered once it is durable. So a claim and its token,
-and a cursor that was acknowledged, survive every crash that comes after the answer.
+Every decision is made on the accepted state, recorded, and answered once it is durable. So a claim and its
+token, and a cursor that was acknowledged, survive every crash that comes after the answer.
 
 An attempt to deliver a webhook has two records: one before anything is sent, because a generation must not be
 used twice, and one with what came of it. A crash between the two leaves a wake that is not delivered, and the
@@ -141,7 +141,10 @@ class Working:
         entry = self._roster.entries.get(key)
         if entry is None or entry.state.wake is None or entry.state.wake.is_delivered:
             return None
-        if entry.attempted == entry.state.wake.id or (entry.state.next_attempt_ms or 0) > now_ms:
+        if entry.attempted == entry.state.wake.id:
+            return None
+        self._roster.set_timer(entry)  # it comes again, if it is not attempted now
+        if (entry.state.next_attempt_ms or 0) > now_ms:
             return None
         if self._host.refusal is not None:
             return self._host.refusal
@@ -170,9 +173,7 @@ class Working:
             return self._host.confirm(None)
         links = entry.members.links
         moved = {
-            name: tail
-            for name, tail in attempt.tails.items()
-            if name in links and tail > links[name].acked
+            name: tail for name, tail in attempt.tails.items() if name in links and tail > links[name].acked
         }
         tails = self._host.tails(list(moved))
         entry.members.move({name: tail for name, tail in moved.items() if name in tails}, tails, rows)

@@ -17,8 +17,8 @@ pages have checksums, too (`pages`), because a bit that is wrong may hide rows t
 catalog with a damaged page answers for what it finds, and for nothing that it does not find, and is not
 written to.
 
-Version 5 has `kept`: rows of the table, such as subscriptions, as keys and bytes. A program that does not know
-of them would lose what the log says about them.
+Version 5 has `kept`: rows of the table, such as subscriptions, as keys and bytes. A program that does not
+know of them would lose what the log says about them.
 """
 
 import contextlib

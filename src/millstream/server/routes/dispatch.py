@@ -63,6 +63,7 @@ _ACTIONS = {
 _CONTROL_ACTIONS = {
     "streams": Action.READ,
     "events": Action.READ,
+    "parts": Action.WRITE,
     "access": Action.READ,
     "subscriptions": Action.READ,
     "keys/rotate": Action.ADMIN,
@@ -134,6 +135,7 @@ class Routes:
             auth,
             self._listing,
             self._deletions,
+            self._writes.post_many,
             self._origins,
             self.metrics,
             self.overview,

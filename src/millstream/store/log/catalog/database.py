@@ -17,7 +17,10 @@ pages have checksums, too (`pages`), because a bit that is wrong may hide rows t
 catalog with a damaged page answers for what it finds, and for nothing that it does not find, and is not
 written to.
 
-Version 5 has `kept`: rows of the table, such as subscriptions, as keys and bytes. A program that does not
+Version 5 has the times of appends that fill no page of a stream's index yet (`places.Filed.recent`), and a
+code for times in packs and files (`deltas`) that version 4 does not know.
+
+Version 6 has `kept`: rows of the table, such as subscriptions, as keys and bytes. A program that does not
 know of them would lose what the log says about them.
 """
 
@@ -49,11 +52,11 @@ from millstream.store.log.disk import is_full
 from millstream.store.log.files.places import decode_place
 from millstream.store.log.wal.segments import DamagedError
 
-VERSION = 5
+VERSION = 6
 _WITH_PRODUCERS = 2
 _WITH_HELD = 3
 _WITH_SUMS = 4
-_WITH_KEPT = 5
+_WITH_KEPT = 6
 
 _SCHEMA = """
 create table if not exists streams (
@@ -101,7 +104,7 @@ create table packs (
 );
 create index streams_of_format_3 on streams (id) where place is null;
 """
-_UPGRADE_4 = """
+_UPGRADE_5 = """
 create table kept (key text primary key, value blob not null, sum integer not null) without rowid;
 """
 _DUE = "select deadline_ms, id, name from streams"
@@ -144,10 +147,14 @@ class Catalog:
         self._writer = _connect(path)
         if (version := _version(self._writer, path)) < VERSION:
             steps = [_SCHEMA]
-            steps += [_UPGRADE_1] if version < _WITH_PRODUCERS else []
-            steps += [_UPGRADE_3] if version < _WITH_SUMS else []
-            steps += [_UPGRADE_4, f"pragma user_version = {VERSION};"]
-            self._writer.executescript(f"begin immediate; {' '.join(steps)} commit;")
+            if version < _WITH_PRODUCERS:
+                steps.append(_UPGRADE_1)
+            if version < _WITH_SUMS:
+                steps.append(_UPGRADE_3)
+            if version < _WITH_KEPT:
+                steps.append(_UPGRADE_5)
+            end = f"pragma user_version = {VERSION}; commit;"
+            self._writer.executescript(f"begin immediate; {' '.join(steps)} {end}")
         self._version = VERSION
         # A commit whose sync failed, or was cut short by the end of its process, can be read from the page
         # cache though it is not on the disk. This writes all of them again, to another place, and syncs.

@@ -27,7 +27,7 @@ from millstream.protocol.webhook_targets import Policy
 from millstream.server.deliveries import signing
 from millstream.server.deliveries.lanes import Lanes
 from millstream.server.telemetry import logs
-from millstream.server.webhooks.posting import DeliveryError, post
+from millstream.server.webhooks.posting import DeliveryError, Failure, post
 from millstream.store.base import Store
 from millstream.store.log.failpoints import reach
 from millstream.store.pending import settled
@@ -40,7 +40,10 @@ MAX_UNDER_WAY: Final = 2_048
 
 _FILES_SHARE: Final = 4  # of the files that the process may open: the others are for clients and streams
 _LOGGED_EVERY: Final = 10  # failures of one subscription
-_DELIVERED: Final = "delivered"
+_DELIVERED, _STATUS, _ERROR = "delivered", "status", "error"
+
+OUTCOMES: Final = (_DELIVERED, _STATUS, _ERROR, *(failure.value for failure in Failure))
+"""What may come of an attempt."""
 
 _log = logging.getLogger("millstream")
 
@@ -62,7 +65,7 @@ class Deliveries:
         self._is_running = False
         self.policy = Policy()
         self.timeout_s = 10.0
-        self.attempts: Counter[str] = Counter()
+        self.attempts: Counter[str] = Counter(dict.fromkeys(OUTCOMES, 0))
         """How many attempts there were, by what came of them."""
 
     @property
@@ -131,11 +134,11 @@ class Deliveries:
             error, outcome = str(failure), failure.reason.value
         except Exception as failure:  # whatever it is, the attempt must end
             _log.exception("a webhook could not be sent")
-            error, outcome = type(failure).__name__, "error"
+            error, outcome = type(failure).__name__, _ERROR
         else:
             is_done = answers.is_done(answer.body)
             if not 200 <= answer.status < 300:
-                error, outcome = f"The receiver answered with status {answer.status}.", "status"
+                error, outcome = f"The receiver answered with status {answer.status}.", _STATUS
         reach("delivery.answered")
         self.attempts[outcome] += 1
         now_ms = self._clock_ms()

@@ -240,7 +240,7 @@ def anew(server: Server, name: str, content: str) -> None:
 def test_a_stream_that_was_deleted_and_made_anew_is_told_by_its_incarnation(
     server: Server, watched: Watched
 ) -> None:
-    """Offsets would not tell: the new stream is longer, and no message of it begins where the old one ended."""
+    """Offsets would not tell: the new stream is longer, and none of its messages begins there."""
     http.put(f"{server.url}/anew", content="first\n", headers=TEXT).raise_for_status()
     page = opened(server, watched, "/anew")
     watched.wait_for_rows(["first"])

@@ -2,7 +2,7 @@
 
 A change goes one way, whatever the engine:
 
-        look up     `streams.find`            a stream in memory, or loaded into it
+        look up     `Finding`                 a stream in memory, or loaded into it
         decide      a function of `protocol`  pure; a refusal is a value
         announce    `streams.before_change`   the engine may need the stream as it is now
         apply       to `entry.stream`         the accepted state: the next decision is made on it
@@ -11,6 +11,9 @@ A change goes one way, whatever the engine:
 
 A decision that changes nothing (a duplicate, a refusal) was still made on the accepted state, so it goes
 through `journal.confirm`, which delays it until that state is durable.
+
+How streams are found, read and ended is in modules of their own (`finding`, `reading`, `endings`); here are
+the other changes, and what is done now and then.
 
 The engine is handed in (`engine.py` says what it must do); it is the only part that differs between a
 store in memory and one on a disk.
@@ -22,23 +25,14 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from itertools import islice
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
-import msgspec
-
-from millstream.protocol import configuration, forks, lifecycle, parts, reads, retention, streams, trims
+from millstream.protocol import configuration, forks, lifecycle, parts, retention, streams, trims
 from millstream.protocol.boundaries import ScanUnfinishedError
 from millstream.protocol.configuration import ConfigureRequest
-from millstream.protocol.origins import Origin, Search
 from millstream.protocol.parts import CommitRequest, StageRequest
-from millstream.protocol.requests import (
-    AppendRequest,
-    CreateRequest,
-    DeletionRequest,
-    LiveMode,
-    ReadRequest,
-)
-from millstream.protocol.streams import NotFound, SoftDeleted, Unstored
+from millstream.protocol.requests import AppendRequest, CreateRequest, DeletionRequest, ReadRequest
+from millstream.protocol.streams import NotFound, Unstored
 from millstream.protocol.trims import TrimRequest
 from millstream.store.base import (
     NO_ATTRIBUTES,
@@ -53,26 +47,25 @@ from millstream.store.base import (
     Head,
     Listener,
     ManyDeleted,
-    Missing,
     Page,
     Read,
     Staged,
     Store,
     Trimmed,
 )
-from millstream.store.deletions import Deletion
+from millstream.store.endings import Endings
 from millstream.store.engine import Engine
-from millstream.store.entries import Ending, StreamEntry, ancestors, release_sources
-from millstream.store.listing import list_page
+from millstream.store.entries import StreamEntry
+from millstream.store.finding import Finding
 from millstream.store.measures import Measures, Sizes
-from millstream.store.pending import Eventually, Pending, when
+from millstream.store.pending import Eventually, when
 from millstream.store.quotas import Quotas
+from millstream.store.reading import Reading, list_page
 from millstream.store.schedule import Schedule
-from millstream.store.slices import Slices, UnfinishedError
+from millstream.store.slices import Slices
 
 _TURN_S: Final = 0.002  # for ending streams whose time is over, before others are served
 _TOGETHER: Final = 64  # streams that end in one record
-_RUNS: Final = 1000  # times in one chunk
 
 T = TypeVar("T")
 
@@ -85,13 +78,17 @@ class Table(Store):
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
         self._journal = engine.journal
-        self.quotas = Quotas()
         self._slices = Slices()
+        self._endings = Endings(engine, self._slices)
+        self._finding = Finding(engine, self._endings)
+        self._reading = Reading(self._finding, engine.journal, self._slices)
         self._adopt_streams()
         engine.on_recovered = self._adopt_streams
 
     def _adopt_streams(self) -> None:
         """Continue with the streams that the engine has now."""
+        self._finding.adopt_streams()
+        self._endings.recount()
         self._streams = self.engine.streams
         self._by_name = self._streams.by_name
         self._schedule = Schedule()
@@ -99,8 +96,6 @@ class Table(Store):
             self._schedule.watch(entry)
             if entry.staged:
                 self._schedule.watch_parts(entry)
-        self.quotas.recount(self._streams.existing)
-        self._stream_count = self._streams.count()
         self._newest_id = self._streams.last_id
 
     # -- Changes ---------------------------------------------------------------------------------
@@ -128,8 +123,7 @@ class Table(Store):
             self._streams.before_change(source)
             source.stream.fork_count += 1
             forks.share(source.stream, stream.base)
-        self.quotas.add(name)
-        self._stream_count += 1
+        self._endings.add(name)
         self._schedule.watch(entry)
         created = self._journal.create(entry, plan)
         # Apart from the answer: nobody may wait for that any more.
@@ -144,7 +138,7 @@ class Table(Store):
 
     def append(self, name: str, request: AppendRequest, now_ms: int) -> Eventually[Appended]:
         """Append, close, or both."""
-        entry = self._find_for_change(name, now_ms)
+        entry = self._finding.for_change(name, now_ms)
         if not isinstance(entry, StreamEntry):
             return entry
         quotas = self.quotas
@@ -153,57 +147,34 @@ class Table(Store):
         plan = streams.plan_append(entry.stream, request, quotas.max_stream_bytes, quotas.producers, now_ms)
         if not isinstance(plan, streams.Append):
             if streams.renews_ttl(plan):
-                self._renew(entry, now_ms)
+                self._finding.renew(entry, now_ms)
             return self._journal.confirm(plan)
         self._streams.before_change(entry)
         if plan.data:
             entry.content.append(plan.data, entry.stream.arrival_ms(now_ms))
         streams.apply_append(entry.stream, plan, now_ms)
         if plan.closes:
-            self._drop_all_parts(entry)
+            self._endings.drop_all_parts(entry)
         if entry.stream.retention:
             self._schedule.watch(entry)
         return self._journal.append(entry, plan, now_ms)
 
     def delete(self, name: str, now_ms: int) -> Eventually[Deleted]:
         """Delete a stream; its bytes stay while forks need them."""
-        entry = self._find_for_removal(name, now_ms)
-        return self._end(entry) if isinstance(entry, StreamEntry) else entry
+        entry = self._finding.for_removal(name, now_ms)
+        return self._endings.end(entry) if isinstance(entry, StreamEntry) else entry
 
     def delete_some(
         self, request: DeletionRequest, may_delete: Callable[[str], bool], now_ms: int
     ) -> Eventually[ManyDeleted]:
         """Delete the streams of a page, in the order of their names."""
-        deletion = Deletion(
-            self._streams.walk(request.prefix, request.after),
-            lambda name: request.selects(name) and may_delete(name),
-            partial(self._delete_named, now_ms=now_ms),
-            request.limit,
-        )
-        attempt = partial(self._continue, deletion)
-        try:
-            return attempt()
-        except UnfinishedError:
-            return self._slices.decide(attempt)
-
-    def _continue(self, deletion: Deletion) -> Eventually[ManyDeleted]:
-        if self._journal.removal_refusal is not None:
-            return self._journal.removal_refusal
-        page = deletion.advance()
-        if page is None:
-            raise UnfinishedError
-        return self._journal.confirm(page)
-
-    def _delete_named(self, names: list[str], now_ms: int) -> int:
-        found = [entry for entry in self._streams.find_all(names) if not entry.stream.soft_deleted]
-        self._end_all(found)
-        return sum(not entry.stream.expired(now_ms) for entry in found)
+        return self._endings.delete_some(request, may_delete, now_ms)
 
     def stage(
         self, name: str, request: StageRequest, max_staged_bytes: int, now_ms: int
     ) -> Eventually[Staged]:
         """Store a part, invisibly."""
-        entry = self._find_for_change(name, now_ms)
+        entry = self._finding.for_change(name, now_ms)
         if not isinstance(entry, StreamEntry):
             return entry
         self._expire_parts(entry, now_ms)
@@ -211,7 +182,7 @@ class Table(Store):
         plan = parts.plan_stage(entry.stream, request, max_staged_bytes, lambda number: staged[number][:])
         if not isinstance(plan, parts.Stage):
             if isinstance(plan, parts.AlreadyStaged):
-                self._renew(entry, now_ms)
+                self._finding.renew(entry, now_ms)
             return self._journal.confirm(plan)
         self._streams.before_change(entry)
         entry.stage(plan, now_ms)
@@ -220,7 +191,7 @@ class Table(Store):
 
     def commit(self, name: str, request: CommitRequest, now_ms: int) -> Eventually[Committed]:
         """Append parts, in one atomic change."""
-        entry = self._find_for_change(name, now_ms)
+        entry = self._finding.for_change(name, now_ms)
         if not isinstance(entry, StreamEntry):
             return entry
         self._expire_parts(entry, now_ms)
@@ -230,7 +201,7 @@ class Table(Store):
         plan = parts.plan_commit(entry.stream, request, quotas.max_stream_bytes, quotas.producers, now_ms)
         if not isinstance(plan, parts.Commit):
             if streams.renews_ttl(plan):
-                self._renew(entry, now_ms)
+                self._finding.renew(entry, now_ms)
             return self._journal.confirm(plan)
         self._streams.before_change(entry)
         self._journal.release_parts(entry, entry.commit(plan, now_ms))
@@ -240,7 +211,7 @@ class Table(Store):
 
     def drop_part(self, name: str, id: str, now_ms: int) -> Eventually[Dropped]:
         """Drop a part; one that is not there counts as dropped."""
-        entry = self._find_for_removal(name, now_ms)
+        entry = self._finding.for_removal(name, now_ms)
         if not isinstance(entry, StreamEntry):
             return entry
         staged = entry.stream.staged
@@ -250,7 +221,7 @@ class Table(Store):
 
     def configure(self, name: str, request: ConfigureRequest, now_ms: int) -> Eventually[Configured]:
         """Change a stream's configuration."""
-        entry = self._find_for_change(name, now_ms)
+        entry = self._finding.for_change(name, now_ms)
         if not isinstance(entry, StreamEntry):
             return entry
         plan = configuration.plan_configure(entry.stream, request, now_ms)
@@ -266,17 +237,17 @@ class Table(Store):
 
     def trim(self, name: str, request: TrimRequest, now_ms: int) -> Eventually[Trimmed]:
         """Drop the beginning of a stream."""
-        entry = self._find_for_removal(name, now_ms)
+        entry = self._finding.for_removal(name, now_ms)
         if not isinstance(entry, StreamEntry):
             return entry
         plan = trims.plan_trim(entry.stream, request, entry)
         if not isinstance(plan, trims.Trimmed):
             return self._journal.confirm(plan)
         if plan.change is None:
-            self._renew(entry, now_ms)
+            self._finding.renew(entry, now_ms)
             return self._journal.confirm(plan)
         done: Eventually[retention.Trim | Unstored] = self._apply_trim(entry, plan.change)
-        self._renew(entry, now_ms)
+        self._finding.renew(entry, now_ms)
         return when(done, lambda done: plan if isinstance(done, retention.Trim) else done)
 
     # -- Reads -----------------------------------------------------------------------------------
@@ -292,107 +263,19 @@ class Table(Store):
         held_bytes: int | None = None,
     ) -> Eventually[Read]:
         """Read a chunk and renew the stream's TTL, as the contract says."""
-        if request.origin is not None:
-            return self._read_from(request.origin, name, request, max_bytes, now_ms, peek, held_bytes)
-        try:
-            return self._read(name, request, max_bytes, now_ms, peek, held_bytes)
-        except ScanUnfinishedError:
-            attempt = partial(self._read, name, request, max_bytes, now_ms, peek, held_bytes)
-            return self._slices.decide(attempt)
-
-    def _read(
-        self,
-        name: str,
-        request: ReadRequest,
-        max_bytes: int,
-        now_ms: int,
-        peek: bool,
-        held_bytes: int | None,
-    ) -> Eventually[Read]:
-        entry = self._find_visible(name, now_ms)
-        if not isinstance(entry, StreamEntry):
-            return self._journal.confirm_missing(name, entry)
-        stream = entry.stream
-        span = reads.plan_read(request, stream.kind, entry.start, entry.tail, max_bytes, entry)
-        if not isinstance(span, reads.Span):
-            return span
-        if not peek:
-            self._renew(entry, now_ms)
-        runs: tuple[reads.Run, ...] = ()
-        if request.times and span.start < span.end:
-            if request.live is not LiveMode.SSE:
-                span = reads.Span(span.start, next(entry.runs(span.start, span.end)).end)
-            elif not peek:
-                runs = tuple(islice(entry.runs(span.start, span.end), _RUNS))
-                span = reads.Span(span.start, runs[-1].end)
-        is_held = not peek and (held_bytes is None or span.end - span.start <= held_bytes)
-        first_ms, last_ms = entry.times_of(span.start, span.end)
-        return reads.Chunk(
-            stream.id,
-            stream.content_type,
-            stream.kind,
-            stream.lifetime,
-            span.start,
-            span.end,
-            entry.fetch(span.start, span.end) if is_held else b"",
-            span.end == entry.tail,
-            entry.closed,
-            first_ms,
-            last_ms,
-            runs,
-            stream.created_ms,
-        )
-
-    def _read_from(
-        self,
-        origin: Origin,
-        name: str,
-        request: ReadRequest,
-        max_bytes: int,
-        now_ms: int,
-        peek: bool,
-        held_bytes: int | None,
-    ) -> Eventually[Read]:
-        """Read from where a time or a number of messages begins, which may take several turns to find."""
-        searches: dict[int, Search] = {}  # by stream: a name may be given to another one in between
-
-        def attempt() -> Eventually[Read]:
-            entry = self._find_visible(name, now_ms)
-            if not isinstance(entry, StreamEntry):
-                return self._journal.confirm_missing(name, entry)
-            id = entry.stream.id
-            if id not in searches:
-                searches[id] = Search(origin, entry.tail, now_ms)
-            search = searches[id]
-            offset = search.find(entry.stream.kind, entry.start, entry)
-            until = search.tail if request.until is None else min(request.until, search.tail)
-            resolved = msgspec.structs.replace(request, origin=None, offset=offset, until=until)
-            return self._read(name, resolved, max_bytes, now_ms, peek, held_bytes)
-
-        try:
-            return attempt()
-        except ScanUnfinishedError:
-            return self._slices.decide(attempt)
+        return self._reading.read(name, request, max_bytes, now_ms, peek=peek, held_bytes=held_bytes)
 
     def fetch(self, name: str, stream_id: int, start: int, end: int) -> bytes | None:
         """Give bytes that a read has promised; None when the stream has lost them since."""
-        entry = self._find_promised(name, stream_id, start)
-        return entry.fetch(start, end) if entry is not None else None
+        return self._reading.fetch(name, stream_id, start, end)
 
     def locate(self, name: str, stream_id: int, start: int, end: int) -> FilePart | None:
         """Give the place of the first of these bytes; None when they are not in a file."""
-        entry = self._find_promised(name, stream_id, start)
-        if entry is None:
-            return None
-        owner, ceiling = entry.owner(start)
-        return self._streams.locate(owner, start, min(end, ceiling))
+        return self._reading.locate(name, stream_id, start, end)
 
     def head(self, name: str, now_ms: int) -> Eventually[Head]:
         """Describe a stream without renewing its TTL."""
-        entry = self._find_visible(name, now_ms)
-        if not isinstance(entry, StreamEntry):
-            return self._journal.confirm_missing(name, entry)
-        return entry.as_visible()
+        return self._reading.head(name, now_ms)
 
     def listing(
         self,
@@ -413,7 +296,7 @@ class Table(Store):
 
     def count_streams(self) -> int:
         """Count all streams, also those that are deleted and kept for their forks."""
-        return self._stream_count
+        return self._endings.count
 
     # -- Now and then ----------------------------------------------------------------------------
 
@@ -444,7 +327,7 @@ class Table(Store):
         for batch in due:
             found = [entry for entry in batch if not entry.stream.soft_deleted]
             others = [entry for entry in found if not entry.stream.expired(now_ms)]
-            self._end_all([entry for entry in found if entry.stream.expired(now_ms)])
+            self._endings.end_all([entry for entry in found if entry.stream.expired(now_ms)])
             for entry in others:
                 self._trim(entry, now_ms)
                 self._schedule.watch(entry)
@@ -462,57 +345,12 @@ class Table(Store):
             _log.exception("%s is due, and cannot be loaded", names[0])
             return []
 
-    # -- Looking up ------------------------------------------------------------------------------
-
-    def _find(self, name: str, now_ms: int) -> StreamEntry | Missing:
-        """Find a stream, and end it if its time is over."""
-        entry = self._by_name.get(name) or self._streams.find(name)  # most are in memory: a call less
-        if entry is None:
-            return NotFound(name)
-        entry.used = True
-        stream = entry.stream
-        if stream.deadline_ms is not None and stream.expired(now_ms) and not stream.soft_deleted:
-            self._end(entry)
-            return SoftDeleted(name) if stream.soft_deleted else NotFound(name)
-        return SoftDeleted(name) if stream.soft_deleted else entry
-
-    def _find_for_change(self, name: str, now_ms: int) -> StreamEntry | Missing | Unstored | Pending[Any]:
-        """Find a stream to change, unless changes are refused."""
-        if self._journal.refusal is not None:
-            return self._journal.refusal
-        found = self._find(name, now_ms)
-        if not isinstance(found, StreamEntry):
-            return self._journal.confirm(found)
-        return found if found.refusal is None else found.refusal
-
-    def _find_for_removal(self, name: str, now_ms: int) -> StreamEntry | Missing | Unstored | Pending[Any]:
-        """Find a stream to remove something of it, which is accepted for longer than other changes."""
-        if self._journal.removal_refusal is not None:
-            return self._journal.removal_refusal
-        found = self._find(name, now_ms)
-        return found if isinstance(found, StreamEntry) else self._journal.confirm(found)
-
-    def _find_visible(self, name: str, now_ms: int) -> StreamEntry | Missing:
-        """Find a stream to read: one whose creation is durable."""
-        found = self._find(name, now_ms)
-        if isinstance(found, StreamEntry) and not found.is_visible:
-            return NotFound(name)
-        return found
-
-    def _find_promised(self, name: str, stream_id: int, start: int) -> StreamEntry | None:
-        """Find the stream that has promised bytes, if it still has them."""
-        entry = self._streams.find(name)
-        if entry is None or entry.stream.id != stream_id or entry.stream.soft_deleted or start < entry.start:
-            return None
-        entry.used = True
-        return entry
-
     # -- Steps of a change -----------------------------------------------------------------------
 
     def _plan_create(
         self, name: str, request: CreateRequest, now_ms: int
     ) -> lifecycle.CreatePlan | forks.ForkRefusal:
-        if not isinstance(self._find(name, now_ms), NotFound):
+        if not isinstance(self._finding.find(name, now_ms), NotFound):
             existing = self._by_name[name].stream
             decision = lifecycle.plan_existing(existing, request)
             return (
@@ -528,7 +366,7 @@ class Table(Store):
     def _plan_fork(
         self, name: str, request: CreateRequest, source_name: str, now_ms: int
     ) -> lifecycle.Create | streams.TypeMismatch | forks.ForkRefusal:
-        if isinstance(self._find(source_name, now_ms), NotFound):
+        if isinstance(self._finding.find(source_name, now_ms), NotFound):
             return forks.SourceNotFound(source_name)
         entry = self._by_name[source_name]
         source = entry.stream
@@ -542,12 +380,6 @@ class Table(Store):
         id = self._streams.next_id()
         return forks.plan_fork(id, name, source, anchor, base, request, now_ms, inherited_ms)
 
-    def _renew(self, entry: StreamEntry, now_ms: int) -> None:
-        if entry.stream.lifetime.is_sliding:
-            self._streams.before_change(entry)
-            entry.stream.renew(now_ms)
-            self._journal.renew(entry)
-
     def _trim(self, entry: StreamEntry, now_ms: int) -> None:
         change = retention.plan_trim(entry.stream, now_ms, entry)
         if change is not None:
@@ -560,41 +392,6 @@ class Table(Store):
         retention.apply_trim(entry.stream, change)
         return self._journal.trim(entry, change)
 
-    def _end(self, entry: StreamEntry) -> Eventually[Deleted]:
-        # An expired stream that is met while changes are refused ends later; readers see no difference.
-        if self._journal.removal_refusal is not None:
-            return self._journal.removal_refusal
-        plan = lifecycle.plan_delete(entry.stream)
-        if not isinstance(plan, lifecycle.Delete):
-            return self._journal.confirm(plan)
-        self._streams.before_change(entry)
-        self._drop_all_parts(entry)
-        if plan.soft:
-            entry.stream.soft_deleted = True
-            return self._journal.end(entry, Ending(plan, [], None))
-        for ancestor in ancestors(entry):
-            self._streams.before_change(ancestor)
-        removed, source = release_sources(entry)
-        for gone in removed:
-            self.quotas.remove(gone.stream.name)
-        self._stream_count -= len(removed)
-        return self._journal.end(entry, Ending(plan, removed, source))
-
-    def _end_all(self, entries: list[StreamEntry]) -> None:
-        """End streams, those that can in one record."""
-        alone: list[StreamEntry] = []
-        for entry in entries:
-            if lifecycle.ends_alone(entry.stream):
-                self._streams.before_change(entry)
-                self._drop_all_parts(entry)
-                self.quotas.remove(entry.stream.name)
-                alone.append(entry)
-            else:
-                self._end(entry)
-        if alone:
-            self._stream_count -= len(alone)
-            self._journal.end_all(alone)
-
     def _expire_parts(self, entry: StreamEntry, now_ms: int) -> None:
         if entry.staged and entry.stream.staged is not None:
             ids = entry.stream.staged.expired(now_ms)
@@ -606,10 +403,16 @@ class Table(Store):
         self._journal.release_parts(entry, entry.drop_parts(ids))
         return self._journal.drop_parts(entry, parts.Drop(ids))
 
-    def _drop_all_parts(self, entry: StreamEntry) -> None:
-        """Drop the parts of a stream that can no longer be appended to."""
-        if entry.staged:
-            self._journal.release_parts(entry, entry.drop_all_parts())
+    # -- Passed on to its parts --------------------------------------------------------------------
+
+    @property
+    def quotas(self) -> Quotas:
+        """How much a stream may have, and how many there may be."""
+        return self._endings.quotas
+
+    @quotas.setter
+    def quotas(self, quotas: Quotas) -> None:
+        self._endings.quotas = quotas
 
     # -- Passed on to the engine -----------------------------------------------------------------
 

@@ -51,6 +51,7 @@ _ACTIONS = {
 _CONTROL_ACTIONS = {
     "streams": Action.READ,
     "events": Action.READ,
+    "parts": Action.WRITE,
     "access": Action.READ,
     "metrics": Action.ADMIN,
     "server": Action.ADMIN,
@@ -113,6 +114,7 @@ class Routes:
             auth,
             self._listing,
             self._deletions,
+            self._writes.post_many,
             self._origins,
             self.metrics,
             self.overview,

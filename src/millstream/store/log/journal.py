@@ -92,7 +92,15 @@ class LogJournal:
     def append(self, entry: StreamEntry, plan: streams.Append, now_ms: int) -> Pending[Any]:
         """Record an append."""
         entry.logged_deadline_ms = entry.stream.deadline_ms or 0
-        meta = AppendMeta(plan.tail - len(plan.data), now_ms, plan.closes, plan.stamp, plan.seq, plan.forgets)
+        meta = AppendMeta(
+            plan.tail - len(plan.data),
+            now_ms,
+            plan.closes,
+            plan.stamp,
+            plan.seq,
+            plan.forgets,
+            plan.fingerprint,
+        )
         if plan.stamp is not None:
             self._cache.note_producers(entry.stream.id, plan.stamp.id, plan.forgets)
         self._queue(entry, meta, plan.data)
@@ -175,7 +183,13 @@ class LogJournal:
         entry.logged_deadline_ms = entry.stream.deadline_ms or 0
         append = plan.append
         meta = AppendMeta(
-            append.tail - plan.size, now_ms, append.closes, append.stamp, append.seq, append.forgets
+            append.tail - plan.size,
+            now_ms,
+            append.closes,
+            append.stamp,
+            append.seq,
+            append.forgets,
+            append.fingerprint,
         )
         if append.stamp is not None:
             self._cache.note_producers(entry.stream.id, append.stamp.id, append.forgets)

@@ -145,7 +145,13 @@ def _append(cache: StreamCache, entry: StreamEntry, meta: AppendMeta, payload: b
         entry.content.append(payload, entry.stream.arrival_ms(meta.now_ms))
     _load_producers(cache, entry, meta)
     change = streams.Append(
-        payload, meta.base + len(payload), meta.closes, meta.stamp, meta.seq, meta.forgets
+        payload,
+        meta.base + len(payload),
+        meta.closes,
+        meta.stamp,
+        meta.seq,
+        meta.forgets,
+        meta.fingerprint,
     )
     streams.apply_append(entry.stream, change, meta.now_ms)
     if meta.closes:
@@ -163,7 +169,15 @@ def _commit(cache: StreamCache, entry: StreamEntry, meta: CommitMeta) -> None:
     _check_base(entry, append)
     size = sum(part.size for part in _check_parts(entry, meta.ids))
     _load_producers(cache, entry, append)
-    change = streams.Append(b"", append.base + size, append.closes, append.stamp, append.seq, append.forgets)
+    change = streams.Append(
+        b"",
+        append.base + size,
+        append.closes,
+        append.stamp,
+        append.seq,
+        append.forgets,
+        append.fingerprint,
+    )
     numbers = entry.commit(parts.Commit(change, meta.ids, size), append.now_ms)
     cache.release_parts(entry.stream.id, numbers)
 

@@ -67,6 +67,7 @@ class AppendMeta(msgspec.Struct, array_like=True, gc=False):
     stamp: Stamp | None = None
     seq: bytes | None = None
     forgets: tuple[bytes, ...] = ()
+    fingerprint: str | None = None
 
 
 class EndMeta(msgspec.Struct, array_like=True):

@@ -16,6 +16,9 @@ the packs, and checksums: CRC-32C of everything in a row. Rows that version 3 wr
 pages have checksums, too (`pages`), because a bit that is wrong may hide rows that are there. A
 catalog with a damaged page answers for what it finds, and for nothing that it does not find, and is not
 written to.
+
+Version 5 has the times of appends that fill no page of a stream's index yet (`places.Filed.recent`), and a
+code for times in packs and files (`deltas`) that version 4 does not know.
 """
 
 import contextlib
@@ -46,7 +49,7 @@ from millstream.store.log.disk import is_full
 from millstream.store.log.files.places import decode_place
 from millstream.store.log.wal.segments import DamagedError
 
-VERSION = 4
+VERSION = 5
 _WITH_PRODUCERS = 2
 _WITH_HELD = 3
 _WITH_SUMS = 4
@@ -136,9 +139,13 @@ class Catalog:
         self._row = _ROW
         self._writer = _connect(path)
         if (version := _version(self._writer, path)) < VERSION:
-            former = _UPGRADE_1 if version < _WITH_PRODUCERS else ""
+            steps = [_SCHEMA]
+            if version < _WITH_PRODUCERS:
+                steps.append(_UPGRADE_1)
+            if version < _WITH_SUMS:
+                steps.append(_UPGRADE_3)
             end = f"pragma user_version = {VERSION}; commit;"
-            self._writer.executescript(f"begin immediate; {_SCHEMA} {former} {_UPGRADE_3} {end}")
+            self._writer.executescript(f"begin immediate; {' '.join(steps)} {end}")
         self._version = VERSION
         # A commit whose sync failed, or was cut short by the end of its process, can be read from the page
         # cache though it is not on the disk. This writes all of them again, to another place, and syncs.

@@ -264,9 +264,7 @@ def test_members_survive(desk: Desk, meanwhile: Meanwhile) -> None:
 
 
 @pytest.mark.parametrize("ends", ["deleted", "expired", "with others"])
-def test_a_stream_that_ends_and_comes_again_begins_anew(
-    desk: Desk, meanwhile: Meanwhile, ends: str
-) -> None:
+def test_a_stream_that_ends_and_comes_again_begins_anew(desk: Desk, meanwhile: Meanwhile, ends: str) -> None:
     """S1: the cursor of a stream is not that of another one of its name."""
     desk.pull(streams=["out/named"])
     for name in ("/in/a", "/out/named"):

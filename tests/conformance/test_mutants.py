@@ -23,6 +23,7 @@ import conformance.mutants_forks
 import conformance.mutants_http
 import conformance.mutants_live
 import conformance.mutants_many
+import conformance.mutants_many_parts
 import conformance.mutants_producers
 import conformance.mutants_reading
 import conformance.mutants_times  # noqa: F401 - importing them registers the mutants

@@ -235,8 +235,9 @@ class Engine:
         stamp: Stamp | None = None,
         seq: bytes | None = None,
         expected: int | None = None,
+        fingerprint: str | None = None,
     ) -> Committed:
-        request = CommitRequest(list(ids), closes, stamp, seq, _condition(expected))
+        request = CommitRequest(list(ids), closes, stamp, seq, _condition(expected), fingerprint)
 
         async def commit() -> Committed:
             return await settled(self.store.commit(name, request, self.now_ms))

@@ -7,6 +7,7 @@ import pytest
 
 from engines.driving import JSON, Engine
 from millstream.protocol.expiry import Lifetime
+from millstream.protocol.fingerprints import FingerprintDiffers
 from millstream.protocol.lifecycle import Delete
 from millstream.protocol.parts import (
     AlreadyStaged,
@@ -342,3 +343,35 @@ def test_streams_with_parts_are_not_forgotten(tmp_path: Path, monkeypatch: pytes
 
 def _part_files(folder: Path) -> list[Path]:
     return sorted((folder / "parts").glob("*"))
+
+
+@pytest.mark.parametrize("closes", [False, True])
+def test_a_duplicate_with_another_fingerprint_is_refused(
+    engine: Engine, meanwhile: Callable[[], None], closes: bool
+) -> None:
+    stamp = Stamp(b"query", 7, 0)
+    engine.create("/a")
+    engine.stage("/a", "x", b"ten rows")
+    assert isinstance(engine.commit("/a", "x", stamp=stamp, closes=closes, fingerprint="10"), Commit)
+    meanwhile()
+    again = engine.commit("/a", "y", stamp=stamp, closes=closes, fingerprint="10")
+    assert isinstance(again, Duplicate)
+    other = engine.commit("/a", "y", stamp=stamp, closes=closes, fingerprint="12")
+    assert other == FingerprintDiffers("10", "12", 8)
+    meanwhile()
+    assert isinstance(engine.commit("/a", "y", stamp=stamp, closes=closes), Duplicate)
+    assert engine.content("/a") == b"ten rows"
+
+
+def test_a_fingerprint_counts_for_its_own_commit_only(engine: Engine, meanwhile: Callable[[], None]) -> None:
+    engine.create("/a")
+    for epoch in range(3):
+        engine.stage("/a", "x", b"%d" % epoch)
+        stamp = Stamp(b"query", epoch, 0)
+        assert isinstance(engine.commit("/a", "x", stamp=stamp, fingerprint=str(epoch)), Commit)
+        meanwhile()
+    engine.stage("/a", "x", b"more")
+    assert isinstance(engine.commit("/a", "x", stamp=Stamp(b"query", 2, 1)), Commit)
+    meanwhile()
+    assert isinstance(engine.commit("/a", "x", stamp=Stamp(b"query", 2, 1), fingerprint="any"), Duplicate)
+    assert engine.content("/a") == b"012more"

@@ -25,6 +25,7 @@ class ModelStream:
     forks: int = 0
     deleted: bool = False
     parts: dict[str, list[bytes]] = field(default_factory=dict)  # their messages, as they will be stored
+    fingerprints: dict[Stamp, str] = field(default_factory=dict)  # of the last such commit of a producer
     created_ms: int = 0
     times: list[int] = field(default_factory=list)  # when each append arrived (X7)
 
@@ -164,10 +165,14 @@ class Model:
         closes: bool,
         stamp: Stamp | None,
         expected: int | None,
+        fingerprint: str | None,
         now_ms: int,
     ) -> str:
-        """Name the decision on a commit (rules X3, X6), and make it if it is one."""
+        """Name the decision on a commit (rules X3, X5, X6), and make it if it is one."""
         decision = self.verdict(stream, b"some data", closes, stamp)
+        known = stream.fingerprints.get(stamp) if stamp is not None else None
+        if decision == "Duplicate" and None not in (known, fingerprint) and known != fingerprint:
+            return "FingerprintDiffers"
         if decision == "Duplicate":
             self.use(stream, now_ms)
         if decision != "Append":
@@ -179,6 +184,9 @@ class Model:
         stream.appends += [stream.parts.pop(id) for id in ids]
         stream.times += [stream.arrival_ms(now_ms)] * len(ids)
         self.append(stream, [], closes, stamp, now_ms)
+        if stamp is not None and fingerprint is not None:
+            others = {one: text for one, text in stream.fingerprints.items() if one.id != stamp.id}
+            stream.fingerprints = others | {stamp: fingerprint}
         return "Commit"
 
     def inherited(self, source: ModelStream, end: int) -> list[list[bytes]]:

@@ -178,13 +178,23 @@ class StoreMachine(RuleBasedStateMachine):
         ids=st.lists(part_ids, min_size=1, max_size=3, unique=True),
         closes=rarely,
         stamp=st.none() | stamps,
+        fingerprint=st.sampled_from([None, "a", "b"]),
     )
-    def commit(self, data: st.DataObject, ids: list[str], closes: bool, stamp: Stamp | None) -> None:
+    def commit(
+        self,
+        data: st.DataObject,
+        ids: list[str],
+        closes: bool,
+        stamp: Stamp | None,
+        fingerprint: str | None,
+    ) -> None:
         stream = self.draw_stream(data)
         staged = [id for id in stream.parts if id in ids] or ids
         expected = self.draw_expected(data, stream)
-        decision = self.engine.commit(stream.name, *staged, closes=closes, stamp=stamp, expected=expected)
-        verdict = self.model.commit(stream, staged, closes, stamp, expected, self.engine.now_ms)
+        decision = self.engine.commit(
+            stream.name, *staged, closes=closes, stamp=stamp, expected=expected, fingerprint=fingerprint
+        )
+        verdict = self.model.commit(stream, staged, closes, stamp, expected, fingerprint, self.engine.now_ms)
         assert type(decision).__name__ == verdict
         if verdict == "Commit" and stamp is not None:
             self.accepted.append((stream, b"1,", closes, stamp))

@@ -103,8 +103,8 @@ def test_a_page_of_another_origin_deletes_nothing(server: Server) -> None:
 
 def test_other_methods_are_told_which_there_are(server: Server) -> None:
     """H3."""
-    refused = httpx.post(f"{server.url}/__ds/streams")
-    assert (refused.status_code, refused.headers["allow"]) == (405, "GET, HEAD, DELETE, OPTIONS")
+    refused = httpx.put(f"{server.url}/__ds/streams")
+    assert (refused.status_code, refused.headers["allow"]) == (405, "GET, HEAD, DELETE, POST, OPTIONS")
     assert httpx.delete(f"{server.url}/__ds/access").headers["allow"] == "GET, HEAD, OPTIONS"
     assert "delete" in httpx.options(f"{server.url}/a").headers["millstream-extensions"].split(", ")
 

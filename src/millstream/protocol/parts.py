@@ -2,7 +2,8 @@
 
         POST   stream?part=a          stage      stored, but invisible to readers
         POST   stream?part=b          stage
-        POST   stream?parts=commit    commit     {"parts": ["a", "b"]}: one atomic append, in that order
+        POST   stream?parts=commit    commit     {"parts": ["a", "b"]}: one atomic append, in that order;
+                                                 with a "fingerprint" of the content, if wanted
         DELETE stream?part=a          drop       a part that is not needed
 
 They serve writers that are many processes with one outcome, and appends larger than one request may be.
@@ -11,7 +12,7 @@ the same function decides (`streams.plan_append`). What a stream remembers of it
 `streams.Staged`. A condition (`conditions`) is checked after the parts: when a commit is repeated because
 its answer was lost, its parts are missing, which says more than that the tail has moved.
 
-Rules X3, X6.
+Rules X3, X5, X6.
 """
 
 import re
@@ -20,7 +21,7 @@ from typing import Final
 
 import msgspec
 
-from millstream.protocol import conditions, headers
+from millstream.protocol import conditions, fingerprints, headers
 from millstream.protocol.conditions import Condition, parse_condition
 from millstream.protocol.content import JSON, same_type
 from millstream.protocol.errors import MalformedError
@@ -66,10 +67,12 @@ class CommitRequest(msgspec.Struct, frozen=True):
     stamp: Stamp | None = None
     seq: bytes | None = None
     condition: Condition | None = None
+    fingerprint: str | None = None
 
 
 class _Listed(msgspec.Struct, forbid_unknown_fields=True):
     parts: list[str]
+    fingerprint: str | None = None
 
 
 _listed = msgspec.json.Decoder(_Listed)
@@ -78,7 +81,7 @@ _listed = msgspec.json.Decoder(_Listed)
 def part_of(query: Query) -> str | None:
     """Give the id of the part that a request names, if it names one."""
     id = query.one(b"part")
-    return _parse_id(id) if id is not None else None
+    return parse_id(id) if id is not None else None
 
 
 def is_commit(query: Query) -> bool:
@@ -116,25 +119,35 @@ def parse_stage(id: str, fields: Headers, body: bytes) -> StageRequest:
 def parse_commit(fields: Headers, body: bytes) -> CommitRequest | AppendRequest:
     """Read a POST that commits parts; an empty list with `Stream-Closed: true` is a plain close."""
     try:
-        ids = _listed.decode(body).parts
+        listed = _listed.decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise MalformedError("INVALID_PARTS", f'The body is {{"parts": ["id", ...]}}: {error}.') from None
+    closes = headers.is_true(fields.get(headers.STREAM_CLOSED))
+    stamp, seq, condition = parse_stamp(fields), fields.get(headers.STREAM_SEQ), parse_condition(fields)
+    return checked_commit(CommitRequest(listed.parts, closes, stamp, seq, condition, listed.fingerprint))
+
+
+def checked_commit(asked: CommitRequest) -> CommitRequest | AppendRequest:
+    """Check the parts of a commit; one without any is a plain close."""
+    ids = asked.ids
     if len(ids) > MAX_PARTS:
         raise MalformedError("INVALID_PARTS", f"A commit names at most {MAX_PARTS} parts.")
     for id in ids:
-        _parse_id(id.encode())
+        parse_id(id.encode())
     if len(set(ids)) < len(ids):
         raise MalformedError("REPEATED_PART", "A part can be committed once; the list names one twice.")
-    closes = headers.is_true(fields.get(headers.STREAM_CLOSED))
-    stamp, seq, condition = parse_stamp(fields), fields.get(headers.STREAM_SEQ), parse_condition(fields)
+    fingerprints.check(asked.fingerprint)
     if ids:
-        return CommitRequest(ids, closes, stamp, seq, condition)
-    if not closes:
+        return asked
+    if not asked.closes:
         raise MalformedError("EMPTY_APPEND", "A commit needs parts, or Stream-Closed: true to close.")
-    return AppendRequest(b"", b"", closes, stamp, seq, condition)
+    return AppendRequest(
+        b"", b"", asked.closes, asked.stamp, asked.seq, asked.condition, fingerprint=asked.fingerprint
+    )
 
 
-def _parse_id(id: bytes) -> str:
+def parse_id(id: bytes) -> str:
+    """Check the id of a part."""
     if _ID.fullmatch(id) is None:
         raise MalformedError(
             "INVALID_PART_ID", "A part's id is 1 to 200 letters, digits, dots, dashes, underscores or tildes."
@@ -225,7 +238,14 @@ def plan_commit(
     now_ms: int = 0,
 ) -> CommitPlan:
     """Decide a commit: the checks of an append come first, so a duplicate succeeds without its parts."""
-    like = AppendRequest(_ANY_DATA, stream.content_type, request.closes, request.stamp, request.seq)
+    like = AppendRequest(
+        _ANY_DATA,
+        stream.content_type,
+        request.closes,
+        request.stamp,
+        request.seq,
+        fingerprint=request.fingerprint,
+    )
     plan = plan_append(stream, like, limits=limits, now_ms=now_ms)
     if not isinstance(plan, Append):
         return plan
@@ -240,7 +260,15 @@ def plan_commit(
         conflict = conditions.refuse(request.condition, stream.incarnation, stream.tail)
         if conflict is not None:
             return conflict
-    append = Append(b"", stream.tail + size, request.closes, request.stamp, request.seq, plan.forgets)
+    append = Append(
+        b"",
+        stream.tail + size,
+        request.closes,
+        request.stamp,
+        request.seq,
+        plan.forgets,
+        request.fingerprint,
+    )
     return Commit(append, request.ids, size)
 
 

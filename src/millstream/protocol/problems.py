@@ -5,7 +5,7 @@ stream. Decisions about streams return refusals as values, which are answered by
 The others are functions, or constants where nothing varies. All are `application/problem+json` (RFC 9457)
 with a stable `code`. Statuses of successes are in `replies`.
 
-Rules A2, A3, A5 to A7, A11, C1, F1, F2, H2 to H4, O3, O4, P1 to P3, R1, R2, X3, X4, X6, X9.
+Rules A2, A3, A5 to A7, A11, C1, F1, F2, H2 to H4, O3, O4, P1 to P3, R1, R2, X3 to X6, X9.
 """
 
 from collections.abc import Callable, Sequence
@@ -23,6 +23,7 @@ from millstream.protocol.errors import (
     TooLargeError,
     UnsupportedEncodingError,
 )
+from millstream.protocol.fingerprints import FingerprintDiffers
 from millstream.protocol.http import Header, Reply
 from millstream.protocol.offsets import format_offset
 from millstream.protocol.producers import BadStart, Fenced, Gap, TooManyProducers
@@ -30,15 +31,16 @@ from millstream.protocol.producers import BadStart, Fenced, Gap, TooManyProducer
 _PROBLEM = (headers.CONTENT_TYPE, b"application/problem+json")
 _NO_STORE = (b"cache-control", caching.NO_STORE)
 _CHALLENGE = b'Bearer realm="millstream"'
+CHALLENGE: Final[Header] = (b"www-authenticate", _CHALLENGE)
 
 
 def problem(status: int, code: str, detail: str, *extra: Header) -> Reply:
     """Describe a refusal for programs (`code`) and for people (`detail`)."""
     body = {"title": HTTPStatus(status).phrase, "status": status, "code": code, "detail": detail}
-    return Reply(status, [_PROBLEM, _NO_STORE, *extra], _escape_markup(msgspec.json.encode(body)))
+    return Reply(status, [_PROBLEM, _NO_STORE, *extra], escape_markup(msgspec.json.encode(body)))
 
 
-def _escape_markup(text: bytes) -> bytes:
+def escape_markup(text: bytes) -> bytes:
     """Escape what a client sent, so that no browser takes it for markup (rule H2)."""
     return text.replace(b"<", b"\\u003c").replace(b">", b"\\u003e").replace(b"&", b"\\u0026")
 
@@ -186,7 +188,7 @@ def invalid_token(reason: str) -> Reply:
 
 def missing_token(expected: str) -> Reply:
     """Refuse a request without credentials; `expected` says what to send."""
-    return problem(401, "MISSING_TOKEN", f"Send {expected}.", (b"www-authenticate", _CHALLENGE))
+    return problem(401, "MISSING_TOKEN", f"Send {expected}.", CHALLENGE)
 
 
 HOST_NOT_ALLOWED: Final = problem(
@@ -226,7 +228,7 @@ def not_authorized(action: str) -> Reply:
 
 
 LISTING_FORBIDDEN: Final = problem(403, "FORBIDDEN", "The token does not allow to read any stream.")
-DELETION_FORBIDDEN: Final = problem(403, "FORBIDDEN", "The token does not allow to write any stream.")
+WRITING_FORBIDDEN: Final = problem(403, "FORBIDDEN", "The token does not allow to write any stream.")
 
 
 FOLLOWING_FORBIDDEN: Final = problem(403, "FORBIDDEN", "The token does not allow to read any stream.")
@@ -339,12 +341,21 @@ def _too_many_producers(refusal: TooManyProducers) -> Reply:
     return problem(403, "TOO_MANY_PRODUCERS", detail)
 
 
-# -- Parts (rule X3) -----------------------------------------------------------------------------
+# -- Parts (rules X3, X5) -------------------------------------------------------------------------
 
 
 def _part_missing(refusal: parts.PartMissing) -> Reply:
     detail = f"There is no part {refusal.id}: it was not staged, or is committed, dropped or expired."
     return problem(409, "PART_MISSING", detail)
+
+
+def _fingerprint_differs(refusal: FingerprintDiffers) -> Reply:
+    detail = (
+        "The producer made this commit before, with other content: its fingerprint was "
+        f"{refusal.committed!r}, and is {refusal.received!r} now. Nothing was changed."
+    )
+    tail = (headers.STREAM_NEXT_OFFSET, format_offset(refusal.tail))
+    return problem(409, "FINGERPRINT_DIFFERS", detail, tail)
 
 
 def _part_conflict(refusal: parts.PartConflict) -> Reply:
@@ -448,6 +459,7 @@ REFUSALS: Final[dict[type, Callable[[Any], Reply]]] = {
     BadStart: _bad_start,
     TooManyProducers: _too_many_producers,
     parts.PartMissing: _part_missing,
+    FingerprintDiffers: _fingerprint_differs,
     parts.PartConflict: _part_conflict,
     parts.TooManyParts: _too_many_parts,
     parts.StagedTooMuch: _staged_too_much,

@@ -3,10 +3,10 @@
 `reply_to` answers a decision by its type. Decisions whose reply needs more than themselves (a location,
 a cursor, what caches may do) have a function of their own. Refusals are in `problems`.
 
-PROTOCOL.md 5; rules A1, A6, A7, C1, C2, C6, R3, F3, G1 to G4, G8, L2, L4, X1 to X4, X6 to X9.
+PROTOCOL.md 5; rules A1, A6, A7, C1, C2, C6, R3, F3, G1 to G4, G8, L2, L4, X1 to X9.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -30,7 +30,7 @@ from millstream.protocol.times import format_time
 
 EXTENSIONS: Final = (
     headers.MILLSTREAM_EXTENSIONS,
-    b"until, list, delete, parts, retain, expect, time, last, events, patch",
+    b"until, list, delete, parts, many, retain, expect, time, last, events, patch",
 )
 
 _CLOSED = (headers.STREAM_CLOSED, b"true")
@@ -252,10 +252,27 @@ def listing(found: Iterable[streams.Stream], cursor: str | None, may_read: Calla
     return Reply(200, [(headers.CONTENT_TYPE, b"application/json"), _NO_STORE], msgspec.json.encode(page))
 
 
+def listed(stream: streams.Stream, may_read: Callable[[str], bool]) -> msgspec.Raw:
+    """Describe a stream as the listing does, as JSON (rule X2)."""
+    return msgspec.Raw(msgspec.json.encode(_listed(stream, may_read)))
+
+
+def named(found: Sequence[msgspec.Raw | None]) -> Reply:
+    """Answer with those streams that there are of some names (rule X2)."""
+    page = {"streams": [one for one in found if one is not None]}
+    return Reply(200, [(headers.CONTENT_TYPE, b"application/json"), _NO_STORE], msgspec.json.encode(page))
+
+
 def many_deleted(count: int, cursor: str | None) -> Reply:
     """Answer how many streams are deleted, and where to continue if there may be more (rule X11)."""
     page = {"deleted": count, "cursor": cursor}
     return Reply(200, [(headers.CONTENT_TYPE, b"application/json"), _NO_STORE], msgspec.json.encode(page))
+
+
+def outcomes(found: Sequence[object]) -> Reply:
+    """Answer for many entries with the outcome of each (rule X5)."""
+    body = msgspec.json.encode({"outcomes": found})
+    return Reply(200, [(headers.CONTENT_TYPE, b"application/json"), _NO_STORE], body)
 
 
 def _listed(stream: streams.Stream, may_read: Callable[[str], bool]) -> dict[str, object]:

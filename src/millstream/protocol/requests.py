@@ -17,7 +17,7 @@ from millstream.protocol.attributes import Changes, parse_attributes
 from millstream.protocol.conditions import IF_MATCH, Condition, parse_condition
 from millstream.protocol.content import is_json, may_be_bytes
 from millstream.protocol.cursors import parse_cursor
-from millstream.protocol.errors import MalformedError
+from millstream.protocol.errors import MalformedError, TooLargeError
 from millstream.protocol.expiry import FOREVER, Lifetime, parse_lifetime
 from millstream.protocol.globs import MAX_GLOB_BYTES, glob_matches
 from millstream.protocol.names import parse_name
@@ -28,6 +28,12 @@ from millstream.protocol.queries import Query
 from millstream.protocol.retention import KEEP_ALL, Retention, parse_retention
 
 Headers = Mapping[bytes, bytes]
+
+MAX_NAMED: Final = 10_000
+"""Most streams that one look-up may name."""
+
+MAX_NAMED_BYTES: Final = 2**20
+"""Largest body of a look-up: it is parsed on the event loop, in a millisecond or two."""
 
 MAX_PAGE: Final = 1000
 """Most streams in one page of a listing, or of a deletion."""
@@ -50,6 +56,8 @@ class AppendRequest(msgspec.Struct, frozen=True, gc=False):
     condition: Condition | None = None
     raw: bytes | None = None
     """The body as it came, where an older stream of its type may hold bytes and not JSON."""
+    fingerprint: str | None = None
+    """What a commit's writer says of its content (see `fingerprints`)."""
 
 
 class CreateRequest(msgspec.Struct, frozen=True):
@@ -107,6 +115,13 @@ class ListingRequest(msgspec.Struct, frozen=True, gc=False):
     """The values that the attributes of some names must have (rule X10)."""
 
 
+class _Named(msgspec.Struct, forbid_unknown_fields=True):
+    paths: list[str]
+
+
+_named = msgspec.json.Decoder(_Named)
+
+
 class DeletionRequest(msgspec.Struct, frozen=True, gc=False):
     """A deletion of many streams: which names, after which one, and how many at most (rule X11)."""
 
@@ -118,6 +133,19 @@ class DeletionRequest(msgspec.Struct, frozen=True, gc=False):
     def selects(self, name: str) -> bool:
         """Tell whether a stream whose name has the prefix is to be deleted."""
         return not self.glob or glob_matches(self.glob, name)
+
+
+def parse_named(body: bytes) -> list[str]:
+    """Read a POST that looks up streams by their paths (rule X2)."""
+    if len(body) > MAX_NAMED_BYTES:
+        raise TooLargeError("BODY_TOO_LARGE", f"The body of a look-up is at most {MAX_NAMED_BYTES} bytes.")
+    try:
+        paths = _named.decode(body).paths
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise MalformedError("INVALID_PATHS", f'The body is {{"paths": ["/a", ...]}}: {error}.') from None
+    if len(paths) > MAX_NAMED:
+        raise MalformedError("INVALID_PATHS", f"A request names at most {MAX_NAMED} streams.")
+    return list(dict.fromkeys(paths))
 
 
 def parse_append(fields: Headers, body: bytes) -> AppendRequest:

@@ -5,15 +5,16 @@ a change to commit, or the reason for a refusal. `apply_append` is the only way 
 append changes a stream; an engine that replays its log calls the same function. What else changes
 streams: `lifecycle` (PUT and DELETE), `parts` (multipart appends), `forks`, `retention` (trims).
 
-PROTOCOL.md 5.2, 5.3; rules A1, A2, A4 to A9, X4, X6, X7.
+PROTOCOL.md 5.2, 5.3; rules A1, A2, A4 to A9, X4 to X7.
 """
 
 import msgspec
 
-from millstream.protocol import attributes, conditions, producers, retention
+from millstream.protocol import attributes, conditions, fingerprints, producers, retention
 from millstream.protocol.conditions import OffsetConflict, TagConflict
 from millstream.protocol.content import JSON, Kind, same_type
 from millstream.protocol.expiry import FOREVER, Lifetime
+from millstream.protocol.fingerprints import FingerprintDiffers, Fingerprints
 from millstream.protocol.incarnations import incarnation
 from millstream.protocol.producers import (
     NO_FLOOR,
@@ -83,6 +84,7 @@ class Stream(msgspec.Struct, omit_defaults=True, gc=False):
     is_lifetime_changed: bool = False
     """Whether a PATCH has set or removed a lifetime; then that one counts beside the requested one."""
     is_retention_changed: bool = False
+    fingerprints: Fingerprints = ()
 
     @property
     def incarnation(self) -> bytes:
@@ -197,6 +199,7 @@ class Append(msgspec.Struct, frozen=True, gc=False):
     seq: bytes | None
     forgets: tuple[bytes, ...] = ()
     """Producers that are forgotten to make room for this one."""
+    fingerprint: str | None = None
 
 
 class Duplicate(msgspec.Struct, frozen=True, gc=False):
@@ -250,6 +253,7 @@ AppendRefusal = (
     | TooManyProducers
     | SeqRegressed
     | StreamFull
+    | FingerprintDiffers
     | OffsetConflict
     | TagConflict
 )
@@ -278,7 +282,9 @@ def plan_append(
         verdict = producers.judge(last, stamp, stream.producer_floor)
         if not isinstance(verdict, producers.Accepted):
             if isinstance(verdict, Repeated):
-                return Duplicate(stream.tail, False, stamp.epoch, verdict.highest_seq)
+                return _differs(stream, request) or Duplicate(
+                    stream.tail, False, stamp.epoch, verdict.highest_seq
+                )
             return verdict
         if last is None:
             room = producers.plan_room(stream.producers or {}, limits, now_ms)
@@ -293,16 +299,26 @@ def plan_append(
         conflict = conditions.refuse(request.condition, stream.incarnation, stream.tail)
         if conflict is not None:
             return conflict
-    return Append(data, stream.tail + len(data), request.closes, stamp, request.seq, forgets)
+    return Append(
+        data, stream.tail + len(data), request.closes, stamp, request.seq, forgets, request.fingerprint
+    )
 
 
 def _plan_on_closed(stream: Stream, request: AppendRequest) -> AppendPlan:
     stamp = request.stamp
     if stamp is not None and stamp == stream.closed_by:
-        return Duplicate(stream.tail, True, stamp.epoch, stamp.seq)
+        return _differs(stream, request) or Duplicate(stream.tail, True, stamp.epoch, stamp.seq)
     if request.data or not request.closes or stamp is not None:
         return Closed(stream.tail)
     return AlreadyClosed(stream.tail)
+
+
+def _differs(stream: Stream, request: AppendRequest) -> FingerprintDiffers | None:
+    """Refuse a duplicate that says of itself that it is not the same (rule X5)."""
+    stamp = request.stamp
+    if stamp is None or request.fingerprint is None:
+        return None
+    return fingerprints.refuse(stream.fingerprints, stamp, request.fingerprint, stream.tail)
 
 
 def refuse_growth(own_bytes: int, added_bytes: int, max_bytes: int) -> StreamFull | None:
@@ -330,6 +346,8 @@ def apply_append(stream: Stream, change: Append, now_ms: int) -> None:
     stamp = change.stamp
     if stamp is not None:
         _remember(stream, change, stamp, now_ms)
+        if change.fingerprint is not None:
+            stream.fingerprints = fingerprints.remember(stream.fingerprints, stamp, change.fingerprint)
     if change.seq is not None:
         stream.last_seq = change.seq
     if change.closes:

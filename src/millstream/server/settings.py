@@ -15,6 +15,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from millstream.protocol.webhook_targets import parse_policy
+
 VARIABLE_PREFIX = "MILLSTREAM_"
 POSTGRES_SCHEMES = ("postgres://", "postgresql://")
 _MAX_DATABASE_BODY_BYTES = 256 * 2**20  # PostgreSQL takes values of up to 1 GiB, and needs several times that
@@ -223,6 +225,24 @@ class Settings:
     skip_auth: bool = _setting(False, "Let AnyCable clients read without a JWT.")
     anycable: bool = _setting(False, "Serve AnyCable clients below anycable_path, with AnyCable's offsets.")
     anycable_path: str = _setting("/ds", "URL path below which AnyCable clients read.")
+    webhook_allow: tuple[str, ...] = _setting(
+        (),
+        "Host or network that webhooks may go to although it is not public, such as worker.internal, "
+        "*.svc.cluster.local or 10.1.0.0/16; with http:// before it also without TLS; repeatable.",
+    )
+    webhook_localhost: str = _setting(
+        "auto",
+        "Whether webhooks may go to http://localhost and http://127.0.0.x: auto allows it to a server that "
+        "listens on loopback, without tokens and without settings for a proxy.",
+        choices=("auto", "allow", "refuse"),
+    )
+    webhook_timeout_s: float = _setting(
+        10.0,
+        "Seconds in which the receiver of a webhook must answer; at most the lease of its subscription.",
+        minimum=0.1,
+        maximum=600,
+    )
+    max_subscriptions: int = _setting(10_000, "Maximum number of subscriptions; more get 409.", minimum=0)
     insecure: bool = _setting(False, "Allow other machines to connect without tokens.")
     tls_cert: str = _setting("", "Certificate chain in PEM, to serve https.")
     tls_key: str = _setting("", "Private key of the certificate, in PEM.")
@@ -255,6 +275,10 @@ class Settings:
             path = getattr(self, name)
             if path and (not path.startswith("/") or path.endswith("/")):
                 raise SettingsError(f"{name} must begin with a slash and not end with one, not {path!r}.")
+        try:
+            parse_policy(self.webhook_allow, in_development=False)
+        except ValueError as error:
+            raise SettingsError(f"webhook_allow: {error}") from None
         if self.anycable and self.anycable_path in ("", self.path):
             raise SettingsError("anycable_path must be a separate path, such as /ds.")
         if self.public_streams and not self.anycable_secret and not self.skip_auth:

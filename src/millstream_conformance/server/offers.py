@@ -13,6 +13,19 @@ from dataclasses import dataclass
 
 from millstream_conformance.server.servers import Server
 
+_EXTENSIONS = {
+    "until",
+    "list",
+    "delete",
+    "events",
+    "parts",
+    "many",
+    "retain",
+    "expect",
+    "time",
+    "last",
+    "patch",
+}
 CONTROL_ROOTS = ("", "/v1/stream")
 NUMBERED = re.compile(r"\d{16}_\d{16}")
 
@@ -26,6 +39,7 @@ DESCRIPTIONS = {
     "delete": "deletions by prefix (Millstream-Extensions does not name `delete`)",
     "events": "many streams on one connection (Millstream-Extensions does not name `events`)",
     "parts": "multipart appends (Millstream-Extensions does not name `parts`)",
+    "many": "parts of many streams in one request (Millstream-Extensions does not name `many`)",
     "retain": "retention (Millstream-Extensions does not name `retain`)",
     "expect": "compare-and-append (Millstream-Extensions does not name `expect`)",
     "time": "arrival times (Millstream-Extensions does not name `time`)",
@@ -80,7 +94,7 @@ def _announced(server: Server, path: str) -> set[str]:
     found: set[str] = set()
     for method in ("OPTIONS", "HEAD"):
         found |= server.request(method, path).headers.tokens("Millstream-Extensions")
-    return found & {"until", "list", "delete", "events", "parts", "retain", "expect", "time", "last", "patch"}
+    return found & _EXTENSIONS
 
 
 def _has_forks(server: Server) -> bool:

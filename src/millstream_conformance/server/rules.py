@@ -78,6 +78,7 @@ X1 | 11.1 | HEAD with read parameters has the headers of the same GET.
 X2 | 11.1 | Streams can be listed by prefix and glob, in pages.
 X3 | 11.1 | Parts are staged invisibly and committed together, in order, exactly once.
 X4 | 4 | A stream can be limited to its newest bytes or its last seconds.
+X5 | 11.1 | One request stages or commits parts of many streams, each by itself; fingerprints are compared.
 X6 | 5.2 | A write can demand where the stream ends; if it ends elsewhere, it is 409 or 412 with the tail.
 X7 | 11.1 | Appends have times that never go back; answers say them, and a read can begin at one.
 X8 | 11.1 | A read can begin with the last messages, or with the last appends of what is not JSON.

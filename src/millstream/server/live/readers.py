@@ -66,7 +66,7 @@ class LiveReaders:
         self.slices = Slices()
         self.frames = Frames(store)
         self.globs = FollowedGlobs(self.slices)
-        self.responses = ResponseCache()
+        self.responses = ResponseCache(is_on=not store.is_shared)
         self.feeds: set[OpenFeed] = set()
         self.polls: set[WaitingPoll] = set()
         self.draining = False
@@ -102,5 +102,5 @@ class LiveReaders:
         if name in self.hub.readers:
             self.frames.forget(name)
             self.hub.changed(name)
-        if name in self.responses.urls:
+        if name in self.responses.keys:
             self.responses.forget(name)

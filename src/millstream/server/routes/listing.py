@@ -11,6 +11,8 @@ callers must not learn names that they may not read, so for them:
 A sealed cursor is the name, encrypted with a key of this process. So it is not valid after a restart; the
 client then lists from the beginning.
 
+A POST names the streams itself, thousands at once, and gets those that there are.
+
 Rule X2.
 """
 
@@ -22,16 +24,18 @@ from typing import Final
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from msgspec import Raw
 
 from millstream.protocol import replies
 from millstream.protocol.errors import MalformedError
 from millstream.protocol.http import Reply
-from millstream.protocol.names import MAX_NAME_BYTES
+from millstream.protocol.names import MAX_NAME_BYTES, check_name
 from millstream.protocol.requests import ListingRequest
 from millstream.protocol.streams import Stream
 from millstream.server.access.grants import Action, Grant
 from millstream.server.request import Answer
-from millstream.store.base import Listed, Page, Store
+from millstream.server.routes.slicing import in_slices
+from millstream.store.base import Head, Listed, Page, Store
 from millstream.store.pending import Eventually, when
 
 _MAX_LOOKED_AT = 1000
@@ -87,6 +91,21 @@ class Listing:
         budget = max(1, min(_MAX_LOOKED_AT, _MAX_MATCHES // len(grant.scopes)))
         return self._search(asked, partial(grant.allows, Action.READ), [], budget, after)
 
+    def answer_named(self, paths: list[str], grant: Grant) -> Answer:
+        """Answer with those of some streams that there are, as far as a grant allows to read them."""
+        may_read = partial(grant.allows, Action.READ)
+
+        def row(path: str) -> Eventually[Raw | None]:
+            try:
+                name = check_name(path.encode())
+            except MalformedError:  # no stream can be there
+                return None
+            if not may_read(name):
+                return None
+            return when(self._store.head(name, self._clock_ms()), partial(_row, may_read))
+
+        return in_slices(paths, row, replies.named, None)
+
     def _look(self, asked: ListingRequest, after: str, limit: int) -> Eventually[Listed]:
         return self._store.listing(
             asked.prefix, asked.glob or None, after, limit, self._clock_ms(), asked.attributes
@@ -114,6 +133,10 @@ class Listing:
             return replies.listing(found, cursor, may_read)
 
         return when(self._look(asked, after, step), add)
+
+
+def _row(may_read: MayRead, found: Head) -> Raw | None:
+    return replies.listed(found, may_read) if isinstance(found, Stream) else None
 
 
 def _whole_page(page: Listed) -> Reply:

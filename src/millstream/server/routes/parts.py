@@ -7,6 +7,7 @@ from millstream.protocol.http import Reply
 from millstream.protocol.parts import Commit, CommitRequest, StageRequest
 from millstream.protocol.queries import Query
 from millstream.protocol.replies import reply_to
+from millstream.protocol.requests import AppendRequest
 from millstream.server.request import Answer, Request
 from millstream.server.settings import Settings
 from millstream.server.telemetry.metrics import Metrics
@@ -29,8 +30,10 @@ class PartRoutes:
         self._metrics = metrics
         self._clock_ms = clock_ms
 
-    def post(self, name: str, posted: StageRequest | CommitRequest) -> Answer:
-        """Stage a part, or commit parts."""
+    def post(self, name: str, posted: StageRequest | CommitRequest | AppendRequest) -> Answer:
+        """Stage a part, or commit parts; a commit of none is a plain close."""
+        if isinstance(posted, AppendRequest):
+            return when(self._store.append(name, posted, self._clock_ms()), reply_to)
         if isinstance(posted, CommitRequest):
             return when(self._store.commit(name, posted, self._clock_ms()), self._committed)
         return when(self._store.stage(name, posted, self._max_staged_bytes, self._clock_ms()), reply_to)

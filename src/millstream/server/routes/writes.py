@@ -13,7 +13,9 @@ import msgspec
 
 from millstream.protocol import lifecycle, parts, problems, replies, streams, trims
 from millstream.protocol.errors import RequestError
+from millstream.protocol.headers import CONTENT_TYPE
 from millstream.protocol.http import Reply
+from millstream.protocol.many_parts import Entry, parse_many
 from millstream.protocol.names import below_mount, check_length
 from millstream.protocol.parts import CommitRequest, StageRequest
 from millstream.protocol.queries import Query
@@ -33,7 +35,9 @@ from millstream.server.access.auth import refuse
 from millstream.server.access.grants import Action
 from millstream.server.access.origins import Origins
 from millstream.server.request import SMALL_BODY_BYTES, Answer, Request
+from millstream.server.routes import many_parts
 from millstream.server.routes.changes import ChangeRoutes
+from millstream.server.routes.many_parts import ManyParts
 from millstream.server.routes.parts import PartRoutes
 from millstream.server.settings import Settings
 from millstream.server.telemetry.metrics import Metrics
@@ -94,6 +98,27 @@ class WriteRoutes:
         if isinstance(decision, streams.Append):  # the common case, without a detour
             return self._appended(decision)
         return when(decision, self._appended)
+
+    def post_many(self, request: Request) -> Answer:
+        """Answer a POST about parts of many streams; its caller is known."""
+        refusal = self.admission.refusal() or self._origins.refuse_write(request)
+        if refusal is not None:
+            return refusal
+        if b"content-encoding" in request.headers or len(request.body) > many_parts.SMALL_BYTES:
+            then = partial(self._post_entries, request)
+            return self._workers.parse(
+                partial(self._parse_many, request), partial(self._after_work, then, "")
+            )
+        return self._post_entries(request, "", self._parse_many(request))
+
+    def _parse_many(self, request: Request) -> list[Entry]:
+        content_type = request.headers.get(CONTENT_TYPE, b"")
+        return parse_many(Query(request.query), content_type, self._body(request))
+
+    def _post_entries(self, request: Request, _name: str, entries: list[Entry] | RequestError) -> Answer:
+        if isinstance(entries, RequestError):
+            raise entries
+        return ManyParts(self._parts, self.admission, self._refuse_missing, request.grant).answer(entries)
 
     def _parse_post(self, request: Request) -> Posted:
         body = self._body(request)

@@ -10,6 +10,7 @@ record that its decision may have been made on.
 
 import logging
 from collections import deque
+from collections.abc import Mapping
 from functools import partial
 from typing import Any, TypeVar
 
@@ -23,6 +24,7 @@ from millstream.store.entries import Ending, StreamEntry
 from millstream.store.log.cache.stream_cache import StreamCache
 from millstream.store.log.wal.commit import Committer
 from millstream.store.log.wal.format import (
+    NO_STREAM,
     AppendMeta,
     CommitMeta,
     ConfigureMeta,
@@ -31,6 +33,7 @@ from millstream.store.log.wal.format import (
     EndMeta,
     Meta,
     RenewMeta,
+    RowsMeta,
     StageMeta,
     TrimMeta,
     encode_record,
@@ -92,7 +95,15 @@ class LogJournal:
     def append(self, entry: StreamEntry, plan: streams.Append, now_ms: int) -> Pending[Any]:
         """Record an append."""
         entry.logged_deadline_ms = entry.stream.deadline_ms or 0
-        meta = AppendMeta(plan.tail - len(plan.data), now_ms, plan.closes, plan.stamp, plan.seq, plan.forgets)
+        meta = AppendMeta(
+            plan.tail - len(plan.data),
+            now_ms,
+            plan.closes,
+            plan.stamp,
+            plan.seq,
+            plan.forgets,
+            plan.fingerprint,
+        )
         if plan.stamp is not None:
             self._cache.note_producers(entry.stream.id, plan.stamp.id, plan.forgets)
         self._queue(entry, meta, plan.data)
@@ -175,7 +186,13 @@ class LogJournal:
         entry.logged_deadline_ms = entry.stream.deadline_ms or 0
         append = plan.append
         meta = AppendMeta(
-            append.tail - plan.size, now_ms, append.closes, append.stamp, append.seq, append.forgets
+            append.tail - plan.size,
+            now_ms,
+            append.closes,
+            append.stamp,
+            append.seq,
+            append.forgets,
+            append.fingerprint,
         )
         if append.stamp is not None:
             self._cache.note_producers(entry.stream.id, append.stamp.id, append.forgets)
@@ -190,6 +207,11 @@ class LogJournal:
     def release_parts(self, entry: StreamEntry, numbers: list[int]) -> None:
         """Let the next checkpoint remove the files of parts."""
         self._cache.release_parts(entry.stream.id, numbers)
+
+    def keep(self, rows: Mapping[str, bytes | None]) -> None:
+        """Record rows of the table."""
+        self._cache.changed_rows.update(rows)
+        self._submit(NO_STREAM, RowsMeta(dict(rows)))
 
     # -- Answers ---------------------------------------------------------------------------------
 
@@ -221,13 +243,14 @@ class LogJournal:
     # -- Records ---------------------------------------------------------------------------------
 
     def _queue(self, entry: StreamEntry, meta: Meta, payload: bytes = b"") -> None:
+        self._cache.dirty[entry.stream.id] = entry
+        self._submit(entry.stream.id, meta, payload)
+
+    def _submit(self, id: int, meta: Meta, payload: bytes = b"") -> None:
         assert self.committer is not None  # it is there once the engine is open
-        id = entry.stream.id
         record = encode_record(id, meta, payload)
         size = len(record)
-        cache = self._cache
-        cache.dirty[id] = entry
-        cache.changed_bytes += size
+        self._cache.changed_bytes += size
         self.lsn += 1
         self._unsynced.append(size)
         self.unsynced_changes += 1

@@ -26,6 +26,7 @@ from millstream.store.log.wal.format import (
     EndMeta,
     Record,
     RenewMeta,
+    RowsMeta,
     StageMeta,
     TrimMeta,
     decode_record,
@@ -36,6 +37,7 @@ from millstream.store.log.wal.segments import DamagedError, Log
 def recover(catalog: Catalog, log: Log, files: StreamFiles) -> StreamCache:
     """Rebuild the state from the catalog and the log."""
     cache = StreamCache(catalog, files, catalog.fact(LAST_ID))
+    cache.rows = dict(catalog.kept())
     for held in catalog.held():
         record = decode_record(held.lsn, held.record)
         with _explained(record):
@@ -86,6 +88,9 @@ def _replay(cache: StreamCache, files: StreamFiles, record: Record) -> None:
     if isinstance(meta, CreateMeta):
         _create(cache, files, meta, record.payload)
         return
+    if isinstance(meta, RowsMeta):
+        _keep(cache, meta)
+        return
     entry = _get(cache, record.stream_id)
     cache.dirty[record.stream_id] = entry
     cache.changed_bytes += len(record.payload)
@@ -114,6 +119,15 @@ def _create(cache: StreamCache, files: StreamFiles, meta: CreateMeta, payload: b
     if source is not None:
         _add_fork(cache, source, meta)
     _add(cache, files, meta, payload, source)
+
+
+def _keep(cache: StreamCache, meta: RowsMeta) -> None:
+    cache.changed_rows.update(meta.rows)
+    for key, value in meta.rows.items():
+        if value is not None:
+            cache.rows[key] = value
+        else:
+            cache.rows.pop(key, None)
 
 
 def _add_fork(cache: StreamCache, source: StreamEntry, meta: CreateMeta) -> None:
@@ -145,7 +159,13 @@ def _append(cache: StreamCache, entry: StreamEntry, meta: AppendMeta, payload: b
         entry.content.append(payload, entry.stream.arrival_ms(meta.now_ms))
     _load_producers(cache, entry, meta)
     change = streams.Append(
-        payload, meta.base + len(payload), meta.closes, meta.stamp, meta.seq, meta.forgets
+        payload,
+        meta.base + len(payload),
+        meta.closes,
+        meta.stamp,
+        meta.seq,
+        meta.forgets,
+        meta.fingerprint,
     )
     streams.apply_append(entry.stream, change, meta.now_ms)
     if meta.closes:
@@ -163,7 +183,15 @@ def _commit(cache: StreamCache, entry: StreamEntry, meta: CommitMeta) -> None:
     _check_base(entry, append)
     size = sum(part.size for part in _check_parts(entry, meta.ids))
     _load_producers(cache, entry, append)
-    change = streams.Append(b"", append.base + size, append.closes, append.stamp, append.seq, append.forgets)
+    change = streams.Append(
+        b"",
+        append.base + size,
+        append.closes,
+        append.stamp,
+        append.seq,
+        append.forgets,
+        append.fingerprint,
+    )
     numbers = entry.commit(parts.Commit(change, meta.ids, size), append.now_ms)
     cache.release_parts(entry.stream.id, numbers)
 

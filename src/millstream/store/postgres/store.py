@@ -66,6 +66,7 @@ class PostgresStore(Store):
     """Streams in a database that several servers share."""
 
     is_shared = True
+    has_subscriptions = False
 
     def __init__(self, database: Database, memory_bytes: int) -> None:
         self._database = database
@@ -79,6 +80,7 @@ class PostgresStore(Store):
         self.rounds.on_created = self.notices.look_for_created
         self.rounds.on_written = self.upkeep.note_written
         self.rounds.count_change = self._count_changed
+        self.subscriptions = self.rounds.table.subscriptions
         self._renewing: dict[int, Pending[Any]] = {}
         self._count = 0
         self._counted_s = 0.0

@@ -9,7 +9,7 @@ several streams, or of what a stream's parts are, is not written under a version
 """
 
 import copy
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
 import msgspec
@@ -136,6 +136,10 @@ class WorkStreams:
         self.last_id = self.new_ids.pop(0)
         return self.last_id
 
+    def take_rows(self) -> dict[str, bytes]:
+        """There are no subscriptions yet."""
+        return {}
+
     def new_content(self, stream: Stream) -> WorkContent:
         """Make the place for a new stream's bytes."""
         saved = RowContent(self._cache.memory, stream.id, stream.base)
@@ -258,6 +262,10 @@ class WorkJournal:
     def release_parts(self, entry: StreamEntry, numbers: list[int]) -> None:
         """Note that parts are no longer staged."""
         self._changed(entry).released.extend(numbers)
+
+    def keep(self, rows: Mapping[str, bytes | None]) -> None:
+        """Refuse: rows are kept for subscriptions, of which there are none."""
+        raise NotImplementedError
 
     def confirm(self, decision: D) -> D:
         """Give a decision; the round keeps it until what it was made on is committed."""

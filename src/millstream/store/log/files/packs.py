@@ -13,7 +13,7 @@ A slot holds some appends of one stream. All integers are little-endian:
         +--------------------+---------------------+---------
 
 Ends and times are distances (`deltas`), from the position and from when the stream was created: a few bytes
-for a small append. The size is that of the whole slot.
+for a small append. The magic says in which code the times are. The size is that of the whole slot.
 
 The checksum covers everything after it, the stream and the position included, so a slot in the wrong place
 is found. The catalog says which slots a stream has (`places.Packed`). A stream has few: from `MAX_SLOTS` on
@@ -41,7 +41,8 @@ from millstream.store.log.wal.segments import DamagedError
 
 FOLDER: Final = "packs"
 
-_MAGIC: Final = b"SLOT"
+_PLAIN: Final = b"SLOT"
+_DENSE: Final = b"SLTD"  # since format 5
 _HEAD = struct.Struct("<4sI")
 _CHECKED = struct.Struct("<QQQII")
 HEADER_BYTES: Final = _HEAD.size + _CHECKED.size
@@ -77,11 +78,12 @@ class Appends(msgspec.Struct, frozen=True, gc=False):
 
     def encode(self, created_ms: int) -> bytes:
         """Encode them as a slot; none arrived before the stream was created."""
-        entries = deltas.encode(self.ends, self.position) + deltas.encode(self.times, created_ms)
+        times, is_dense = deltas.encode_shortest(self.times, created_ms)
+        entries = deltas.encode(self.ends, self.position) + times
         size = HEADER_BYTES + len(entries) + len(self.content)
         about = _CHECKED.pack(self.stream_id, self.position, self.first_append, len(self.ends), size)
         checked = about + entries + self.content
-        return _HEAD.pack(_MAGIC, crc32c(checked)) + checked
+        return _HEAD.pack(_DENSE if is_dense else _PLAIN, crc32c(checked)) + checked
 
     @classmethod
     def joined(cls, parts: "list[Appends]") -> "Appends":
@@ -103,7 +105,7 @@ class SlotHead(msgspec.Struct, frozen=True, gc=False):
 
 def read_head(data: bytes, offset: int) -> SlotHead | None:
     """Read the beginning of a slot; None when there is none."""
-    if data[offset : offset + 4] != _MAGIC or len(data) - offset < HEADER_BYTES:
+    if data[offset : offset + 4] not in (_PLAIN, _DENSE) or len(data) - offset < HEADER_BYTES:
         return None
     stream_id, _, _, _, size = _CHECKED.unpack_from(data, offset + _HEAD.size)
     return SlotHead(stream_id, size) if size >= HEADER_BYTES else None
@@ -114,15 +116,19 @@ def decode_slot(data: bytes, created_ms: int) -> Appends | None:
     if len(data) < HEADER_BYTES:
         return None
     magic, sum = _HEAD.unpack_from(data)
-    if magic != _MAGIC or crc32c(data[_HEAD.size :]) != sum:
+    if magic not in (_PLAIN, _DENSE) or crc32c(data[_HEAD.size :]) != sum:
         return None
     stream_id, position, first_append, count, size = _CHECKED.unpack_from(data, _HEAD.size)
     if size != len(data):
         return None
     try:
         ends, at = deltas.decode(data, HEADER_BYTES, count, position)
-        times, at = deltas.decode(data, at, count, created_ms)
-    except (ValueError, OverflowError):
+        if magic == _DENSE:
+            content_at = size - (ends[-1] - position)
+            times, at = deltas.decode_dense(data[at:content_at], count, created_ms), content_at
+        else:
+            times, at = deltas.decode(data, at, count, created_ms)
+    except (ValueError, OverflowError, IndexError):
         return None
     return Appends(stream_id, position, first_append, ends, times, data[at:])
 

@@ -307,7 +307,8 @@ class Writing:
             entries = b"".join([part.ends for part in found])
             self._write(layout.index_name(stream_id, chunk), entries, found[0].position)
             encoded_times = b"".join([part.times for part in found])
-            self._write(layout.times_name(stream_id, chunk), encoded_times, found[0].times_position)
+            if encoded_times:
+                self._write(layout.times_name(stream_id, chunk), encoded_times, found[0].times_position)
         return place
 
     def _copy(self, one: Unflushed, place: Filed, layout: Layout, reading: StreamFiles) -> Filed:
@@ -391,6 +392,15 @@ class Writing:
                 file.sync()
         for folder in sorted(self._folders):
             self._disk.sync_folder(folder)
+
+
+def sync_folders(disk: Disk, folders: set[str]) -> None:
+    """Make the names in folders durable, where they exist."""
+    if len(folders) > _SYNC_EACH and disk.sync_all():
+        return
+    for folder in sorted(folders):
+        with contextlib.suppress(FileNotFoundError):  # nothing was ever written there
+            disk.sync_folder(folder)
 
 
 @contextlib.contextmanager

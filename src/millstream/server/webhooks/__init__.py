@@ -1,0 +1,1 @@
+"""Webhooks: where deliveries may go, and how one is sent."""

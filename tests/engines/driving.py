@@ -74,6 +74,7 @@ ENGINES: dict[str, Callable[[Path], Table | PostgresStore]] = {
     "postgres": _postgres,
 }
 SURVIVE_RESTART = {"log", "postgres"}
+WITHOUT_SUBSCRIPTIONS = {"postgres"}
 
 
 def examples(kind: str) -> int:

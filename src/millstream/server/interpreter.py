@@ -8,7 +8,7 @@ slowest appends beside a checkpoint took a third of the time (`docs/design/packs
 them (`gc=False`). Those that can are mostly changes that wait for a checkpoint: they live for seconds, and
 looking at all of them again and again is in vain. So the collector runs more rarely than usual, and never
 looks at what was there before the server began. There is most to look at in a checkpoint of many streams:
-looking at everything stopped the server for a quarter of a second. So that waits for the end of the checkpoint
+looking at everything stopped the server for a quarter of a second. So that waits until the checkpoint ends
 (`collect_if_due`). From Python 3.14 on the collector itself does it in small steps.
 
 An application that embeds streams decides for itself: nothing of this is done there.

@@ -241,7 +241,7 @@ class Table(Store):
         if not isinstance(entry, StreamEntry):
             return entry
         plan = trims.plan_trim(entry.stream, request, entry)
-        if not isinstance(plan, trims.Trimmed):
+        if request.preview or not isinstance(plan, trims.Trimmed):
             return self._journal.confirm(plan)
         if plan.change is None:
             self._finding.renew(entry, now_ms)

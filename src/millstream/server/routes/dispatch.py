@@ -125,6 +125,7 @@ class Routes:
         self.is_guarded = self._limits.are_on or not auth.is_open
         """Whether anybody may be refused for who he is, or for how often he asks."""
         self.place.cache_clear()
+        self.live.responses.clear()  # they depend on the settings
 
     async def close(self) -> None:
         """Stop the threads; what they work on is finished."""

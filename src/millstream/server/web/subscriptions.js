@@ -134,7 +134,7 @@ function rowOf(one) {
   if (one.description) head.title = visible(one.description);
   row.append(
     head,
-    cell(stateOf(one)),
+    cell(stateOf(one), "when-wide-cell"),
     cell(lagOf(one), "figure"),
     cell(targetOf(one), "target when-wide-cell"),
     cell(errorOf(one), "error"),
@@ -180,7 +180,7 @@ function nextOf({ id, root, attempts, next_attempt_at: at }) {
   button.type = "button";
   button.subscription = { id, root };
   button.textContent = "Retry now";
-  button.ariaLabel = `Retry ${visible(id)} now`;
+  button.ariaLabel = `Retry now: ${visible(id)}`;
   const words = document.createElement("span");
   words.textContent = moment(Date.parse(at));
   words.title = `${many(attempts, "attempt")} failed`;

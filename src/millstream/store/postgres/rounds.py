@@ -74,6 +74,7 @@ class Request(msgspec.Struct, eq=False):
     """Whether one server at a time does it, and nobody waits for its turn."""
     closes: bool = False
     size: int = 0
+    is_answered: bool = False
     needs_look: bool = False
     """Whether it was decided on what may be out of date."""
 
@@ -124,7 +125,7 @@ class Rounds:
                 while self._waiting and len(batch) < _MAX_REQUESTS and size < _MAX_BYTES:
                     batch.append(self._waiting.popleft())
                     size += batch[-1].size
-                await self._round(batch)
+                await self._round([request for request in batch if not request.is_answered])
         finally:
             self._running = None
 
@@ -189,11 +190,16 @@ class Rounds:
 
     async def _optimistic(self, requests: list[Request]) -> None:
         ask = self._database.ask
+        requests = [request for request in requests if not request.is_exclusive]
         looked_up = {
             request.names[0] for request in requests if request.needs_look or not self._knows(request)
         }
         if looked_up:
             await self._loader.refresh(ask, looked_up)
+            for request in filter(self._needs_lock, requests):  # that is known now
+                request.is_exclusive = True
+                self._waiting.appendleft(request)
+            requests = [request for request in requests if not request.is_exclusive]
         decided = await self._decide(ask, requests, looked_up)
         changes = list(self._engine.journal.changes.values())
         changed = await self._write_once(changes) if changes else set()
@@ -407,6 +413,9 @@ class Rounds:
             self._answer(request, decision)
 
     def _answer(self, request: Request, decision: Any) -> None:
+        if request.is_answered:
+            return
+        request.is_answered = True
         self.unsynced_changes -= 1
         self.unsynced_bytes -= request.size
         self.synced_bytes += request.size

@@ -1,7 +1,7 @@
 """A load generator for machines without wrk.
 
     python -m bench.generator URL CONNECTIONS SECONDS
-                              METHOD LEAST_BYTES MOST_BYTES STREAMS PRODUCERS READ_PERCENT
+                              METHOD LEAST_BYTES MOST_BYTES STREAMS PRODUCERS READ_PERCENT IS_SAME
 
 Raw protocols on uvloop: each connection writes its next request whenever it has read a whole answer.
 The requests are those of `traffic.lua`. It prints the line of JSON that `bench.load` reads. It is a process
@@ -15,7 +15,7 @@ import sys
 import time
 from array import array
 from collections.abc import Iterator
-from itertools import count
+from itertools import count, repeat
 from typing import cast
 from urllib.parse import urlsplit
 
@@ -130,8 +130,10 @@ async def generate(
 
 if __name__ == "__main__":
     url, connections, seconds, method, *sizes = sys.argv[1:]
-    least, most, streams, producers, read_percent = map(int, sizes)
+    least, most, streams, producers, read_percent, is_same = map(int, sizes)
     requests = traffic(url, method, least, most, streams, producers, read_percent)
+    if is_same:
+        requests = repeat(next(requests))
     has_bodies = method != "HEAD"
     report = generate(url, int(connections), float(seconds), requests, has_bodies=has_bodies)
     print(json.dumps(uvloop.run(report)))

@@ -6,7 +6,8 @@
 Every request is a segment of its own and is answered from memory, into a transport that drops what it is
 given. So this measures parsing, routing, deciding and encoding, and nothing else. Some rows repeat what they
 ask for, which a cache may help; those with "another" in their name never do, and show what a cache costs.
-Those of readers that wait are the time from an append to the last of 100 answers, for each answer.
+Those of readers that wait are the time from an append to the last of 100 answers, for each answer. Synced
+appends are sent on 64 connections and wait for the disk; their time is that of the event loop alone.
 
 `--against` measures a second source tree in the same run: each tree has its own process, and rounds
 alternate, so that both meet the same noise. Compare ratios; the microseconds are those of one machine.
@@ -21,8 +22,10 @@ import os
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
+from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -66,10 +69,21 @@ class Client:
 
 
 class LiveClient(Client):
-    """A transport of live readers; it counts what they are sent."""
+    """A transport of many connections; it counts what they are sent."""
+
+    _awaited = 0
+    _reached: "asyncio.Future[None] | None" = None
 
     def write(self, data: bytes) -> None:
         self.answers += 1
+        if self.answers == self._awaited and self._reached is not None:
+            self._reached.set_result(None)
+
+    async def reach(self, answers: int) -> None:
+        """Wait for so many answers in all, without a turn of the loop that only waits."""
+        if self.answers < answers:
+            self._awaited, self._reached = answers, asyncio.get_running_loop().create_future()
+            await self._reached
 
 
 def _post(headers: bytes, body: bytes, path: bytes = b"/chat/1") -> bytes:
@@ -105,7 +119,45 @@ _CASES: dict[str, tuple[bytes, Callable[[int], bytes]]] = {
     "HEAD, header varies": (b"200", lambda n: _get(b"/read/100", _varied(n), b"HEAD")),
     "HEAD, another stream": (b"200", lambda n: _get(b"/many/%d" % (n % _MANY), _varied(n), b"HEAD")),
 }
+_SYNCED: dict[str, Callable[[int, int], bytes]] = {
+    "synced append, header and length vary": lambda _connection, n: _post(_varied(n), _BODY[: 50 + n % 100]),
+    "synced append, producer's stamp": lambda connection, n: _post(
+        b"Producer-Id: writer-%d\r\nProducer-Epoch: 3\r\nProducer-Seq: %d\r\n" % (connection, n),
+        _BODY[: 50 + n % 100],
+    ),
+}
+_CONNECTIONS = 64
 _SSE, _LONG_POLL = "SSE, 100 readers, each event", "long-poll, 100 readers, each answer"
+
+
+class Synced:
+    """A server with a disk, and connections that append to it."""
+
+    def __init__(self, run: Any, server: Any) -> None:
+        self._client = LiveClient(b"")
+        self._connections = [run.Connection(server, asyncio.get_running_loop()) for _ in range(_CONNECTIONS)]
+        for connection in self._connections:
+            connection.connection_made(self._client)
+        self._numbers = dict.fromkeys(_SYNCED, 0)
+
+    async def send(self, segments: list[bytes]) -> float:
+        """Send a request on each connection, wait for all answers, and give the time for each of them."""
+        answered = self._client.answers + len(segments)
+        began_s = time.thread_time()
+        for connection, segment in zip(self._connections, segments, strict=False):
+            connection.data_received(segment)
+        await self._client.reach(answered)
+        return (time.thread_time() - began_s) / len(segments) * 1e6
+
+    async def round(self, case: str) -> float:
+        """Measure some batches of a case."""
+        taken_us = []
+        for _ in range(_REQUESTS // _CONNECTIONS + 1):
+            number = self._numbers[case]
+            self._numbers[case] += 1
+            segments = [_SYNCED[case](index, number) for index in range(_CONNECTIONS)]
+            taken_us.append(await self.send(segments))
+        return statistics.mean(taken_us)
 
 
 async def _work() -> None:
@@ -114,7 +166,8 @@ async def _work() -> None:
     run: Any = importlib.import_module("millstream.server.run")
     settings = importlib.import_module("millstream.server.settings").Settings(store="memory")
     loop = asyncio.get_running_loop()
-    async with run.running_routes(settings, run.open_store(settings)) as routes:
+    async with AsyncExitStack() as stack:
+        routes = await stack.enter_async_context(run.running_routes(settings, run.open_store(settings)))
         options = (
             {"find_shortcut": partial(run.find_shortcut, routes)} if hasattr(run, "find_shortcut") else {}
         )
@@ -154,8 +207,7 @@ async def _work() -> None:
                 before = client.answers
                 began_s = time.thread_time()
                 writer.data_received(_post(b"", _BODY[:100], b"/live"))
-                while client.answers < before + _READERS:  # noqa: ASYNC110  it counts turns
-                    await asyncio.sleep(0)
+                await client.reach(before + _READERS)
                 if asks_again:
                     for reader in readers:
                         reader.data_received(ask)
@@ -174,12 +226,20 @@ async def _work() -> None:
             if number % 100 == 0:
                 await asyncio.sleep(0)  # a turn that is too long is overload, and refused
         counts = {case: itertools.count() for case in _CASES}
+        folder = stack.enter_context(tempfile.TemporaryDirectory())
+        on_disk = type(settings)(store="log", data=folder)
+        opened = run.running_routes(on_disk, run.open_store(on_disk))
+        durable = run.NativeServer(await stack.enter_async_context(opened), scheme=b"http", **options)
+        synced = Synced(run, durable)
+        await synced.send([b"PUT /chat/1 HTTP/1.1\r\n" + _HEADERS + _TEXT + b"Content-Length: 0\r\n\r\n"])
         while await loop.run_in_executor(None, sys.stdin.readline):
             taken_us = {}
             for case, (status, make) in _CASES.items():
                 segments = [make(number) for number in itertools.islice(counts[case], _REQUESTS)]
                 await asyncio.sleep(0)  # a turn that is too long is overload, and refused
                 taken_us[case] = send(status, segments)
+            for case in _SYNCED:
+                taken_us[case] = await synced.round(case)
             taken_us[_SSE] = await wake(b"/live?offset=now&live=sse", asks_again=False)
             taken_us[_LONG_POLL] = await wake(b"/live?offset=now&live=long-poll", asks_again=True)
             print(json.dumps(taken_us), flush=True)

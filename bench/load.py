@@ -25,13 +25,15 @@ class Load:
     least_bytes: int = 0  # of text/plain, in an append
     most_bytes: int = 0
     streams: int = 1  # with more than one, the URLs are url/0, url/1, ... in turn
-    producers: int = 0  # that take turns; several times the connections, so that none overtakes itself
+    producers: int = 0  # that take turns; many, so that none overtakes itself on another connection
     read_percent: int = 0  # of a mixed load, which reads url/read/0, ... and appends to url/0, ...
+
+    is_same: bool = False  # whether all requests are equal to the byte, as those of no real client are
 
     def arguments(self) -> list[str]:
         """What both generators are told."""
         sizes = (self.least_bytes, self.most_bytes, self.streams, self.producers, self.read_percent)
-        return [self.method, *map(str, sizes)]
+        return [self.method, *map(str, sizes), str(int(self.is_same))]
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,6 @@
 -- Requests as clients send them: one header and the length vary from each to the next; reports as bench/load.py
--- expects. Arguments: METHOD LEAST_BYTES MOST_BYTES STREAMS PRODUCERS READ_PERCENT
+-- expects. Arguments: METHOD LEAST_BYTES MOST_BYTES STREAMS PRODUCERS READ_PERCENT IS_SAME
+-- If IS_SAME is 1, nothing varies: the first request is sent again and again.
 -- With several streams, the URLs are URL/0, URL/1, ... in turn; a mixed load reads URL/read/0, URL/read/1, ...
 -- Producers take turns, too, and each numbers its appends.
 dofile(debug.getinfo(1, "S").source:match("@(.*/)") .. "report.lua")
@@ -10,8 +11,13 @@ function init(args)
   local about = "Host: " .. wrk.headers["Host"] .. "\r\nUser-Agent: bench/1\r\nAccept: */*\r\n"
   head = " HTTP/1.1\r\n" .. about .. "X-Request-Id: "
   text = "\r\nContent-Type: text/plain\r\nContent-Length: "
-  filler, count, epoch = string.rep("x", most), 0, os.time()
+  filler, epoch = string.rep("x", most), os.time()
+  count = -1 -- wrk asks for a request that it does not send, before the first
   math.randomseed(epoch)
+  if args[7] == "1" then
+    local first = request()
+    request = function() return first end
+  end
 end
 
 local function stamp()

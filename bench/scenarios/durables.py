@@ -65,7 +65,6 @@ ALL = (
         prepare=nothing,
         less_is_better=True,
         fresh_servers=True,
-        durable=True,
         only_ours=True,
     ),
     Scenario(
@@ -76,7 +75,6 @@ ALL = (
         prepare=nothing,
         less_is_better=True,
         fresh_servers=True,
-        durable=True,
         only_ours=True,
     ),
 )

@@ -12,7 +12,7 @@ from tests.running import Server
 EASY_PACE = 10  # messages a second, to each reader
 WARM_UP_READERS = 100
 WARM_UP_S = 1
-WRITERS = 4
+WRITERS = 16
 
 
 def deliver(server: Server, readers: int, order: str, mode: str = "sse") -> tuple[CrowdReport, float | None]:

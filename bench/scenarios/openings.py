@@ -63,6 +63,7 @@ ALL = tuple(
         less_is_better=True,
         fresh_servers=True,
         only_ours=True,
+        durable=False,  # its own servers are
     )
     for name, title, measure in (
         ("open-stopped", "opening many streams, after a stop", measure_stopped),

@@ -28,7 +28,7 @@ def scenario(
     load: MakeLoad,
     create: Callable[[Server], None],
     *,
-    durable: bool = False,
+    durable: bool = True,
     static_bytes: int = 0,
 ) -> Scenario:
     """Make a scenario of a load on what `create` makes."""

@@ -56,6 +56,5 @@ ALL = (
         "requests/s",
         mixed,
         create_mixed,
-        durable=True,
     ),
 )

@@ -83,6 +83,7 @@ async def running_routes(settings: Settings, store: Store, auth: Auth | None = N
         watchdog = Watchdog(settings.stall_log_ms / 1000)
         routes.metrics.include(watchdog)
         watchdog.start()
+        routes.deliveries.start()
         ticking = asyncio.create_task(_tick(routes))
         try:
             yield routes
@@ -92,6 +93,7 @@ async def running_routes(settings: Settings, store: Store, auth: Auth | None = N
             ticking.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await ticking
+            await routes.deliveries.stop()
             await routes.close()
             await store.close()
 

@@ -106,8 +106,9 @@ class Hub:
             del self._passes[name]
             if under_way.repeats:
                 self.changed(name)
+        watching = self.readers.get(name, ())
         for reader in woken:
-            if reader in self.readers.get(name, ()):  # else it has left meanwhile
+            if reader in watching:  # else it has left meanwhile
                 try:
                     reader.wake()
                 except Exception:  # one that fails must not keep the others asleep

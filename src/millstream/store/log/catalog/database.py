@@ -19,6 +19,9 @@ written to.
 
 Version 5 has the times of appends that fill no page of a stream's index yet (`places.Filed.recent`), and a
 code for times in packs and files (`deltas`) that version 4 does not know.
+
+Version 6 has `kept`: rows of the table, such as subscriptions, as keys and bytes. A program that does not
+know of them would lose what the log says about them.
 """
 
 import contextlib
@@ -49,10 +52,11 @@ from millstream.store.log.disk import is_full
 from millstream.store.log.files.places import decode_place
 from millstream.store.log.wal.segments import DamagedError
 
-VERSION = 5
+VERSION = 6
 _WITH_PRODUCERS = 2
 _WITH_HELD = 3
 _WITH_SUMS = 4
+_WITH_KEPT = 6
 
 _SCHEMA = """
 create table if not exists streams (
@@ -100,6 +104,9 @@ create table packs (
 );
 create index streams_of_format_3 on streams (id) where place is null;
 """
+_UPGRADE_5 = """
+create table kept (key text primary key, value blob not null, sum integer not null) without rowid;
+"""
 _DUE = "select deadline_ms, id, name from streams"
 _ROW = "select id, name, deadline_ms, flushed, appends, state, place, sum from streams"
 _FORMER_ROW = "select id, name, deadline_ms, flushed, appends, state, null, null from streams"
@@ -144,6 +151,8 @@ class Catalog:
                 steps.append(_UPGRADE_1)
             if version < _WITH_SUMS:
                 steps.append(_UPGRADE_3)
+            if version < _WITH_KEPT:
+                steps.append(_UPGRADE_5)
             end = f"pragma user_version = {VERSION}; commit;"
             self._writer.executescript(f"begin immediate; {' '.join(steps)} {end}")
         self._version = VERSION
@@ -269,6 +278,15 @@ class Catalog:
                 raise DamagedError(f"catalog.db: record {lsn}, held for stream {stream_id}, is damaged.")
             yield HeldRecord(stream_id, lsn, record)
 
+    def kept(self) -> Iterator[tuple[str, bytes]]:
+        """Give the rows of the table, by key; none of a damaged catalog, which accepts no changes anyway."""
+        if self._version < _WITH_KEPT or self.damage:
+            return
+        for key, value, sum in self._reader.execute("select key, value, sum from kept order by key"):
+            if sum != sum_of((key, value)):
+                raise DamagedError(f"catalog.db: the row {key!r} is damaged.")
+            yield key, value
+
     # -- Packs -----------------------------------------------------------------------------------
 
     def packs(self) -> list[PackRow]:
@@ -321,6 +339,7 @@ class Catalog:
             self._write(changes.changed, changes.producers)
             records = [(one.stream_id, one.lsn, one.record) for one in changes.held]
             self._writer.executemany("insert into held values (?, ?, ?, ?)", map(with_sum, records))
+            self._write_kept(changes.kept)
             facts = map(with_sum, changes.facts.items())
             self._writer.executemany("replace into numbers values (?, ?, ?)", facts)
         self._seal()
@@ -358,6 +377,12 @@ class Catalog:
         self._write_producers(producers)
         for batch in _batches(changed):
             self._writer.executemany(_WRITE_ROW, map(msgspec.structs.astuple, batch))
+
+    def _write_kept(self, rows: Mapping[str, bytes | None]) -> None:
+        values = [with_sum((key, value)) for key, value in rows.items() if value is not None]
+        gone = [(key,) for key, value in rows.items() if value is None]
+        self._writer.executemany("replace into kept values (?, ?, ?)", values)
+        self._writer.executemany("delete from kept where key = ?", gone)
 
     def _write_producers(self, producers: list[ProducerRow]) -> None:
         states = [

@@ -282,6 +282,7 @@ class Checkpoints:
 
     def _keep_unsaved(self, checkpoint: Checkpoint, cache: StreamCache) -> Iterator[None]:
         """Mark all streams of a checkpoint that failed as dirty, one in each step."""
+        cache.changed_rows = checkpoint.rows | cache.changed_rows
         while checkpoint.snapshots:
             snapshot = checkpoint.snapshots.pop()
             self._files.close_some(snapshot.trimmed)

@@ -115,6 +115,8 @@ class Checkpoint(msgspec.Struct, frozen=True):
     released_parts: list[PartId]
     changed_bytes: int
     """How much was logged since the last one."""
+    rows: dict[str, bytes | None]
+    """Rows of the table that have changed."""
 
     def write(self, disk: Disk, catalog: Catalog) -> Written:
         """Make it the state to recover from; the log must be durable up to its lsn."""
@@ -190,6 +192,7 @@ class Checkpoint(msgspec.Struct, frozen=True):
                         held,
                         writing.packs.written,
                         freed,
+                        self.rows,
                     )
                 )
             except Exception as error:

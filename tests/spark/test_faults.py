@@ -7,14 +7,16 @@ from collections.abc import Iterator
 
 import jwt
 import pytest
+from pyspark.sql.types import StructType
 
-from millstream import DurableStream, StreamGoneError, UnauthorizedError
+from millstream import DurableStream, StreamGoneError, TransportError, UnauthorizedError
 from millstream.spark.lookups import NoListingError
 from millstream.spark.lookups import Server as Lookups
 from millstream.spark.options import source_options
 from millstream.spark.source.following import Follower
 from millstream.spark.source.planning import Range
 from millstream.spark.source.ranges import read_range
+from millstream.spark.source.readers import BatchReader, StreamReader
 from python_client.faulty_proxy import Fault, FaultyProxy
 from running import Server, millstream
 from spark.queries import JSON, TIMEOUT_S
@@ -76,8 +78,23 @@ def test_a_token_or_a_header_allows_reading(guarded: Server) -> None:
     made.append({"n": 1})
     assert read_all(guarded.url, "log", token=token) == [b'{"n":1}']
     assert read_all(guarded.url, "log", headers=json.dumps(headers)) == [b'{"n":1}']
-    with pytest.raises(UnauthorizedError):
+    with pytest.raises(UnauthorizedError, match="requires a token"):
         read_all(guarded.url, "log")
+    with pytest.raises(UnauthorizedError, match="The token is not valid"):
+        read_all(guarded.url, "log", token="x.y.z")
+
+
+def test_a_missing_server_is_named_at_once() -> None:
+    schema = StructType.fromJson(
+        {"type": "struct", "fields": [{"name": "value", "type": "string", "nullable": True, "metadata": {}}]}
+    )
+    options = source_options({"url": "http://127.0.0.1:1", "streams": "log"})
+    for plan in (BatchReader(options, schema).partitions, StreamReader(options, schema).initialOffset):
+        began = time.thread_time()
+        with pytest.raises(TransportError, match=r"127\.0\.0\.1:1"):
+            plan()
+        assert time.thread_time() - began < 1
+    assert options.hastened().retries < options.retries
 
 
 @pytest.mark.node

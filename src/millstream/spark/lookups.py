@@ -19,11 +19,14 @@ from millstream.client.http.sync_sockets import shared_client
 from millstream.client.sync.driving import prepared, run
 from millstream.protocol import headers
 from millstream.protocol.content import DEFAULT_TYPE, Kind, kind_of
+from millstream.spark.json.messages import Message
+from millstream.spark.json.splitting import split_array
 from millstream.spark.options import ServerOptions
 
 BEGINNING = "-1"
 _ZERO = "0000000000000000_0000000000000000"
 _CHARACTER_BYTES = 4
+_GAP = 1  # each message is stored with a comma
 
 
 class Found(msgspec.Struct, frozen=True):
@@ -33,6 +36,8 @@ class Found(msgspec.Struct, frozen=True):
     closed: bool
     content_type: str
     bounded: bool
+    incarnation: str | None = None
+    """Which of the streams that its name had this one is; None where the server does not say."""
 
     @property
     def kind(self) -> Kind:
@@ -69,6 +74,7 @@ class Server:
             closed=flag(answer, headers.STREAM_CLOSED),
             content_type=_content_type(answer),
             bounded=b"until" in (word.strip() for word in extensions.split(b",")),
+            incarnation=text(answer, headers.STREAM_INCARNATION),
         )
 
     def matching(self, pattern: str) -> dict[str, Found]:
@@ -78,7 +84,7 @@ class Server:
         for listed in self._listed(f"{base}/{pattern}"):
             if listed.path.startswith(f"{base}/"):
                 name = listed.path[len(base) + 1 :]
-                found[name] = Found(listed.tail, listed.closed, listed.content_type, bounded=True)
+                found[name] = _found(listed)
         return found
 
     def beginning(self, stream: str, *, bounded: bool) -> str:
@@ -97,6 +103,11 @@ class Server:
                 answer = self._head(stream, offset=reached, until=until, limit=str(cut))
                 reached = next_offset(answer, self.endpoint(stream).url)
         return reached
+
+    def messages(self, stream: str, limit: int, offset: str, until: str) -> tuple[list[Message], int]:
+        """Read some JSON messages, and how many bytes lie between two of them in the stream."""
+        params = (("limit", str(limit)), ("offset", offset), ("until", until))
+        return split_array(self._send(self.endpoint(stream), self.ask(params)).body), _GAP
 
     def check(self, stream: str, offset: str) -> None:
         """Check that a stream can be read from an offset."""
@@ -156,6 +167,12 @@ class Server:
         if answer.status != 200:
             raise refusal(endpoint, ask, answer, self.terms)
         return answer
+
+
+def _found(listed: listing.Listed) -> Found:
+    return Found(
+        listed.tail, listed.closed, listed.content_type, bounded=True, incarnation=listed.incarnation
+    )
 
 
 def _content_type(answer: Answer) -> str:

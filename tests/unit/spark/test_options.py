@@ -82,6 +82,8 @@ def test_a_value_that_makes_no_sense_is_refused_by_name(name: str, value: str) -
         ({"url": URL, "streams": "a", "startingOffsets": '{"b": "latest"}'}, "names 'b', which"),
         ({"url": URL, "streams": "a", "partitionByte": "1"}, "is not known; did you mean partitionBytes"),
         ({"url": URL, "streams": "a", "start_offsets": "latest"}, "did you mean startingOffsets"),
+        ({"url": URL, "streams": "a", "multiLine": "true"}, "multiLine: is not known; did you mean"),
+        ({"url": URL, "streams": "a", "zone": "UTC"}, "zone: is not known; did you mean"),
         ({"url": URL, "streams": "a", "stream": "b"}, "option stream: .*did you mean streams"),
         ({"url": URL, "streams": "a", "closeOnEnd": "true"}, "option closeOnEnd: .*leave it out"),
     ],
@@ -92,9 +94,9 @@ def test_options_that_do_not_fit_together_are_refused(given: dict[str, str], mes
 
 
 def test_options_of_somebody_else_are_let_through() -> None:
-    assert source_options({"url": URL, "streams": "a", "spark.sql.anything": "1", "path": "x"}).streams == (
-        "a",
-    )
+    sparks = {"spark.sql.anything": "1", "path": "x", "queryName": "q", "checkpointLocation": "c"}
+    assert source_options({"url": URL, "streams": "a", **sparks}).streams == ("a",)
+    assert sink_options({"url": URL, "stream": "a", **sparks}, streaming=True).stream == "a"
 
 
 def test_each_way_of_reading_refuses_the_options_of_the_other() -> None:

@@ -36,6 +36,8 @@ class Progress(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     rows: int | None
     batches: int
     dead_letters: int | None
+    late_rows: int = 0
+    """Rows that stateful operators dropped, because their windows had ended."""
     lag_bytes: int | None
     seconds: float
 
@@ -51,8 +53,15 @@ class PipelineError(RuntimeError):
 class Meter:
     """Sums Spark's reports about batches, over one run or several; records only if Spark counts them."""
 
-    def __init__(self, show: Callable[[Progress], None] | None = None, *, counts: bool = True) -> None:
+    def __init__(
+        self,
+        show: Callable[[Progress], None] | None = None,
+        *,
+        counts: bool = True,
+        on_late: Callable[[Mapping[str, Any], int], None] | None = None,
+    ) -> None:
         self._counts = counts
+        self._on_late = on_late
         self.progress = Progress(
             batch=-1, batch_rows=0, rows=0, batches=0, dead_letters=0, lag_bytes=None, seconds=0.0
         )
@@ -88,6 +97,7 @@ class Meter:
         before = self.progress
         # A separate query for dead letters reads everything twice, and Spark counts it twice.
         read = sum(source.get("numInputRows", 0) for source in reported["sources"])
+        late = late_rows(reported)
         rows = observed.get(LETTERS, {}).get("rows", read) if self._counts else None
         self.progress = Progress(
             batch=reported["batchId"],
@@ -95,11 +105,19 @@ class Meter:
             rows=None if rows is None else (before.rows or 0) + rows,
             batches=before.batches + 1,
             dead_letters=(before.dead_letters or 0) + bad if self._counts else None,
+            late_rows=before.late_rows + late,
             lag_bytes=lag_bytes(reported["sources"]),
             seconds=round(before.seconds + reported["durationMs"].get("triggerExecution", 0) / 1000, 3),
         )
         if self._show is not None:
             self._show(self.progress)
+        if late and self._on_late is not None:
+            self._on_late(reported, late)
+
+
+def late_rows(reported: Mapping[str, Any]) -> int:
+    """Count the rows that a batch's stateful operators dropped because of the watermark."""
+    return sum(one.get("numRowsDroppedByWatermark", 0) for one in reported.get("stateOperators", []))
 
 
 def lag_bytes(sources: list[Mapping[str, Any]]) -> int | None:

@@ -33,6 +33,7 @@ class Delivered(msgspec.Struct):
     parts: list[str] = []
     body: bytes = b""
     closes: bool = False
+    rows: int = 0
 
 
 class SendBuffer:
@@ -72,9 +73,10 @@ class Delivery:
         self._staging: Future[None] | None = None
         self.done: dict[str, Delivered] = {}
 
-    def add(self, output: OutputStream, pieces: Iterable[EncodedRows]) -> None:
-        """Add content for a stream, and send buffers that are full."""
+    def add(self, output: OutputStream, pieces: Iterable[EncodedRows], rows: int) -> None:
+        """Add content for a stream, so many rows, and send buffers that are full."""
         pending = self._begin(output)
+        self.done[output.name].rows += rows
         if output.closed and output.commit == "parts":
             # Nothing can be staged, and a repeated batch needs no staging: the driver commits, and the
             # server knows whether this batch was committed before.
@@ -152,9 +154,17 @@ class Delivery:
 
 
 def commit(
-    outputs: Outputs, identity: Identity, tasks: Iterable[dict[str, Delivered]], closes: Iterable[str] = ()
+    outputs: Outputs,
+    identity: Identity,
+    tasks: Iterable[dict[str, Delivered]],
+    closes: Iterable[str] = (),
+    *,
+    compares: bool = True,
 ) -> None:
-    """Commit the tasks' results, in the order of their partitions, and close streams."""
+    """Commit the tasks' results, in the order of their partitions, and close streams.
+
+    With `compares`, a batch that was committed before with another number of rows is refused.
+    """
     by_stream: dict[str, list[Delivered]] = {}
     for task in tasks:
         for name, delivered in task.items():
@@ -163,7 +173,7 @@ def commit(
     for name in sorted(by_stream.keys() | closing):
         found = by_stream.get(name, [])
         ends = name in closing or any(one.closes for one in found)
-        _commit_one(outputs, identity, name, found, closes=ends)
+        _commit_one(outputs, identity, name, found, closes=ends, compares=compares)
 
 
 def drop(outputs: Outputs, *tasks: dict[str, Delivered]) -> None:
@@ -176,12 +186,19 @@ def drop(outputs: Outputs, *tasks: dict[str, Delivered]) -> None:
 
 
 def _commit_one(
-    outputs: Outputs, identity: Identity, name: str, found: list[Delivered], *, closes: bool
+    outputs: Outputs,
+    identity: Identity,
+    name: str,
+    found: list[Delivered],
+    *,
+    closes: bool,
+    compares: bool,
 ) -> None:
     parts = [id for one in found for id in one.parts]
     contents = [one.body for one in found if one.body]
     if parts:
-        if not outputs.commit(name, parts, identity.stamp(), closes=closes):
+        fingerprint = f"{sum(one.rows for one in found)} rows" if compares else None
+        if not outputs.commit(name, parts, identity.stamp(), closes=closes, fingerprint=fingerprint):
             drop(outputs, *({name: one} for one in found))
     elif contents:
         output = outputs.open(name)

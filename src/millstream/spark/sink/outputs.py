@@ -54,9 +54,11 @@ class Outputs:
         """Stage a part."""
         self._run(self._parts(output.name).stage_body(id, body, output.content_type))
 
-    def commit(self, name: str, ids: list[str], stamp: ProducerStamp, *, closes: bool) -> bool:
+    def commit(
+        self, name: str, ids: list[str], stamp: ProducerStamp, *, closes: bool, fingerprint: str | None
+    ) -> bool:
         """Commit parts atomically; False if this batch was committed before."""
-        plan = self._parts(name).commit(ids, seq=None, stamp=stamp, closes=closes)
+        plan = self._parts(name).commit(ids, seq=None, stamp=stamp, closes=closes, fingerprint=fingerprint)
         return not self._run(plan).duplicate
 
     def append(

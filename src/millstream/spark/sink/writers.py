@@ -74,7 +74,13 @@ class _Writing:
             return
         identity = found[0].identity
         try:
-            deliveries.commit(Outputs(self._options), identity, [one.delivered for one in found], closes)
+            deliveries.commit(
+                Outputs(self._options),
+                identity,
+                [one.delivered for one in found],
+                closes,
+                compares=self._options.compare_replays,
+            )
         except errors.MillstreamError as error:
             raise _explained(error, identity) from error
 
@@ -93,7 +99,7 @@ class _Writing:
                     delivery.end(output)
                     kept = rows.filter(pyarrow.compute.invert(ends))
             if kept.num_rows:
-                delivery.add(output, self._content(kept, output))
+                delivery.add(output, self._content(kept, output), kept.num_rows)
 
     def _content(self, rows: pyarrow.RecordBatch, output: OutputStream) -> Iterable[encoding.EncodedRows]:
         if output.commit == "producer":  # its requests must not depend on how rows are grouped
@@ -161,6 +167,12 @@ def _explained(error: errors.MillstreamError, identity: Identity) -> SinkError:
         hint = (
             f". Batch {error.current_epoch} of the same query is there already: another copy of this query "
             "runs, or its checkpoint was set back"
+        )
+    elif error.code == "FINGERPRINT_DIFFERS":
+        hint = (
+            ". The batch was written before with other rows: the checkpoint was set back, or the query gives "
+            "other rows each time it runs. What the batch has more now would be lost; start with a new "
+            "checkpoint, or set the option compareReplays to false if the first rows are as good"
         )
     elif isinstance(error, errors.StreamClosedError):
         hint = ". The stream has ended; write to another one"

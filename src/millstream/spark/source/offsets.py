@@ -1,13 +1,16 @@
 """Offsets of a query: how far each stream has been read, as Spark keeps it in a checkpoint.
 
-        {"chat/1": {"offset": "0000000000000000_0000000000000042"},
-         "chat/2": {"offset": "0000000000000000_0000000000000017", "closed": true},
+        {"chat/1": {"offset": "0000000000000000_0000000000000042", "incarnation": "5d1b7c4e9a0f2386"},
+         "chat/2": {"offset": "0000000000000000_0000000000000017", "closed": true, ...},
          "other":  {"offset": "1f_3", "skip": 2, "total": 40}}
 
 On a server that can read up to a given offset (`until`) the offset is enough. On others a range is exact
 by counting: `skip` units were read after `offset`, `total` since the query began. Units are JSON messages,
 or bytes of other content. Two totals tell how much lies between two positions, however the stream has
 grown since.
+
+The incarnation tells a stream from another one of the same name, made after the first was deleted: its
+offsets mean something else.
 
 Offsets are opaque, but millstream's count bytes: if both ends of a range have that form, its size and the
 offset of every row are known without a request.
@@ -30,10 +33,15 @@ class Position(msgspec.Struct, frozen=True, omit_defaults=True):
     skip: int = 0
     total: int | None = None
     closed: bool = False
+    incarnation: str | None = None
 
     def same_place(self, other: "Position") -> bool:
         """Return whether two positions are the same place."""
         return (self.offset, self.skip) == (other.offset, other.skip)
+
+    def is_of_another(self, incarnation: str | None) -> bool:
+        """Return whether this was a position in another stream of the same name."""
+        return None not in (self.incarnation, incarnation) and self.incarnation != incarnation
 
 
 Positions = Mapping[str, Position]

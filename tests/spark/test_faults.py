@@ -4,6 +4,7 @@ import json
 import time
 import uuid
 from collections.abc import Iterator
+from urllib.parse import quote
 
 import jwt
 import pytest
@@ -13,7 +14,7 @@ from millstream import DurableStream, StreamGoneError, TransportError, Unauthori
 from millstream.spark.lookups import NoListingError
 from millstream.spark.lookups import Server as Lookups
 from millstream.spark.options import source_options
-from millstream.spark.source.following import Follower
+from millstream.spark.source.following import DataLossError, Follower
 from millstream.spark.source.planning import Range
 from millstream.spark.source.ranges import read_range
 from millstream.spark.source.readers import BatchReader, StreamReader
@@ -130,3 +131,17 @@ def test_what_the_server_no_longer_keeps_is_lost_loudly_or_passed_over(server: S
     assert json.loads(bytes(rest[-1]))["n"] == 2999
     with pytest.raises(StreamGoneError):
         list(read_range(Lookups(tolerant), Range(name, start[name], end)))
+
+
+def test_many_streams_are_looked_up_together(server: Server) -> None:
+    base = f"faults/{uuid.uuid4()}"
+    names = [f"{base}/{number} ä" for number in range(30)]
+    for name in names:
+        DurableStream.create(f"{server.url}/{quote(name)}", content_type=JSON).append({"n": 1})
+    given = {"url": server.url, "streams": json.dumps([*names, f"{base}/nowhere"]), "failOnDataLoss": "false"}
+    options = source_options(given)
+    lookups = Lookups(options)
+    found = Follower(options, lookups).look()
+    assert found == {name: lookups.look(name) for name in names}
+    with pytest.raises(DataLossError, match="nowhere"):
+        Follower(source_options({**given, "failOnDataLoss": "true"}), lookups).look()

@@ -4,7 +4,7 @@ Every method is one or a few requests, with the client's retries. A missing stre
 errors; the caller decides whether that is data loss.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from urllib.parse import quote, urlsplit
 
 import msgspec
@@ -13,6 +13,7 @@ from millstream.client.core import errors
 from millstream.client.core.endpoints import Ask, Endpoint
 from millstream.client.core.exchanges import Terms, exchange, flag, next_offset, refusal, text
 from millstream.client.core.plans import listing
+from millstream.client.core.plans.many import MOST, Many
 from millstream.client.core.retry import Retry
 from millstream.client.core.transport import Answer, Download
 from millstream.client.http.sync_sockets import shared_client
@@ -60,6 +61,8 @@ class Server:
         if options.token is not None:
             self._headers["Authorization"] = f"Bearer {options.token}"
         self.terms = Terms(Retry(max_attempts=options.retries + 1), options.timeout)
+        self.many = Many(self.url, self._headers, self.terms)
+        self._has_many: bool | None = None
 
     def endpoint(self, stream: str) -> Endpoint:
         """Return the endpoint of a stream."""
@@ -76,6 +79,25 @@ class Server:
             bounded=b"until" in (word.strip() for word in extensions.split(b",")),
             incarnation=text(answer, headers.STREAM_INCARNATION),
         )
+
+    def has_many(self) -> bool:
+        """Return whether the server takes requests about many streams; asked once."""
+        if self._has_many is None:
+            self._has_many = run(shared_client(), self.many.is_there())
+        return self._has_many
+
+    def path(self, stream: str) -> str:
+        """Return a stream's path, as the server lists it."""
+        return f"{urlsplit(self.url).path.rstrip('/')}/{stream}"
+
+    def named(self, streams: Sequence[str]) -> dict[str, Found]:
+        """Look up many streams by name; those that there are not are left out."""
+        by_path = {self.path(name): name for name in streams}
+        paths, found = list(by_path), {}
+        for first in range(0, len(paths), MOST):
+            for listed in run(shared_client(), self.many.look_up(paths[first : first + MOST])):
+                found[by_path[listed.path]] = _found(listed)
+        return found
 
     def matching(self, pattern: str) -> dict[str, Found]:
         """List the streams below `url` whose names match a glob."""

@@ -19,7 +19,7 @@ from millstream.spark.pipelines import records
 from millstream.spark.pipelines.inputs import FORMAT, Input
 from millstream.spark.pipelines.outputs import Output
 from millstream.spark.pipelines.records import ERROR, BadRecords
-from millstream.spark.pipelines.running import PipelineError
+from millstream.spark.pipelines.running import PipelineError, decoded
 from millstream.spark.pipelines.transactions import checkpoint_id
 from millstream.spark.sink.columns import OFFSET, STREAM, VALUE
 
@@ -99,7 +99,7 @@ class LateRecords:
 
 def _offsets(found: Any) -> dict[str, str]:
     """Return where a batch begins or ends in each stream; empty for a source that is not ours."""
-    decoded = json.loads(found) if isinstance(found, str) and found else found
-    if not isinstance(decoded, dict):
+    offsets = decoded(found)
+    if not isinstance(offsets, dict):
         return {}
-    return {name: one["offset"] for name, one in decoded.items() if isinstance(one, dict) and "offset" in one}
+    return {name: one["offset"] for name, one in offsets.items() if isinstance(one, dict) and "offset" in one}

@@ -16,7 +16,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from millstream.spark.pipelines.inputs import Pace
-from millstream.spark.source.offsets import bytes_between
+from millstream.spark.source.offsets import bytes_between, unpacked
 
 RECORDS, LETTERS = "records", "letters"
 """The names of the metrics for records written, and for records checked for dead letters."""
@@ -124,7 +124,7 @@ def lag_bytes(sources: list[Mapping[str, Any]]) -> int | None:
     """Sum the distance of a batch's end from the tails; None if offsets do not count bytes."""
     total: int | None = None
     for source in sources:
-        end, latest = _decoded(source.get("endOffset")), _decoded(source.get("latestOffset"))
+        end, latest = decoded(source.get("endOffset")), decoded(source.get("latestOffset"))
         if not isinstance(end, dict) or not isinstance(latest, dict):
             continue
         for name, tail in latest.items():
@@ -146,5 +146,7 @@ def explained(text: str) -> PipelineError:
     return PipelineError(kind, said[:_SHOWN])
 
 
-def _decoded(offset: Any) -> Any:
-    return json.loads(offset) if isinstance(offset, str) and offset else offset
+def decoded(offset: Any) -> Any:
+    """Return an offset that Spark reports: a text or an object, of our source or of another."""
+    found = json.loads(offset) if isinstance(offset, str) and offset else offset
+    return unpacked(found) if isinstance(found, dict) else found

@@ -90,7 +90,9 @@ class _Writing:
         deliveries.drop(Outputs(self._options), *found)
 
     def _deliver_batch(self, batch: pyarrow.RecordBatch, outputs: Outputs, delivery: Delivery) -> None:
-        for name, rows in by_stream(batch, self._options.stream):
+        routed = list(by_stream(batch, self._options.stream))
+        outputs.open_all([name for name, _ in routed])
+        for name, rows in routed:
             output = outputs.open(name)
             kept = rows
             if self._columns.has_closed:

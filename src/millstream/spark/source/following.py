@@ -26,6 +26,8 @@ WAIT_S = 2.0
 """Spark polls every few milliseconds if nothing is new, and cannot stop a query while we wait."""
 
 _PAUSE_S = 0.1
+_MANY = 8
+"""From how many streams on they are looked up in one request."""
 _MIN_PIECE, _MAX_PIECE = 4 * 2**10, 256 * 2**10
 """How many bytes of a stream are looked at in one request for their event times."""
 _log = logging.getLogger(__name__)
@@ -51,10 +53,11 @@ class Follower:
         """Look up every stream; those known to have ended are skipped."""
         if self._options.pattern is not None:
             return self._server.matching(self._options.pattern)
-        found = {}
         skipped = set(known)
-        for name in self._options.streams:
-            if name not in skipped:
+        names = [name for name in self._options.streams if name not in skipped]
+        found = self._server.named(names) if len(names) >= _MANY and self._server.has_many() else {}
+        for name in names:
+            if name not in found:  # one that is missing is asked for by itself, to know why
                 try:
                     found[name] = self._server.look(name)
                 except _GONE as error:

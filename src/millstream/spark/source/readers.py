@@ -26,7 +26,7 @@ from millstream.spark.source import offsets, planning, ranges
 from millstream.spark.source.batches import End, needs_rows, record_batches
 from millstream.spark.source.counting import Budget
 from millstream.spark.source.following import DataLossError, Follower
-from millstream.spark.source.offsets import Positions
+from millstream.spark.source.offsets import Position, Positions
 from millstream.spark.source.planning import Partition, Range
 from millstream.spark.source.ranges import RangeError, Rows, Unsplit
 from millstream.spark.source.schemas import fields_of
@@ -186,7 +186,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
         """Return the last known tails, for the query's progress."""
-        return {name: {"offset": found.tail} for name, found in sorted(self._seen.items())} or None
+        return offsets.encode({name: Position(found.tail) for name, found in self._seen.items()}) or None
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[StreamPartition]:
         """Plan a micro-batch, new or repeated after a restart."""

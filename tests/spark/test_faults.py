@@ -1,5 +1,6 @@
 """Reading over a bad network, and with a token. No Spark is needed: only the part that its workers run."""
 
+import datetime
 import json
 import time
 import uuid
@@ -145,3 +146,30 @@ def test_many_streams_are_looked_up_together(server: Server) -> None:
     assert found == {name: lookups.look(name) for name in names}
     with pytest.raises(DataLossError, match="nowhere"):
         Follower(source_options({**given, "failOnDataLoss": "true"}), lookups).look()
+
+
+def test_a_read_begins_and_ends_at_times(server: Server) -> None:
+    name = f"faults/{uuid.uuid4()}"
+    log = DurableStream.create(f"{server.url}/{name}", content_type=JSON)
+    times = []
+    for number in range(3):
+        log.append({"n": number})
+        found = log.head().last_time
+        assert found is not None
+        times.append(found)
+        while int(time.time() * 1000) <= _millis(found):
+            time.sleep(0.002)  # the next append has another time
+
+    def read(**more: str) -> list[int]:
+        return [json.loads(value)["n"] for value in read_all(server.url, name, **more)]
+
+    assert read(startingTimestamp=times[1]) == [1, 2]
+    assert read(endingTimestamp=times[1]) == [0]
+    assert read(startingTimestamp=times[1], endingTimestamp=times[2]) == [1]
+    assert read(startingTimestamp=times[2], endingTimestamp=times[1]) == []
+    assert read(startingTimestamp="-1 hour") == [0, 1, 2]
+    assert read(startingTimestamp="2999-01-01T00:00:00Z") == []
+
+
+def _millis(written: str) -> int:
+    return round(datetime.datetime.fromisoformat(written).timestamp() * 1000)

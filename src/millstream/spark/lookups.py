@@ -115,6 +115,10 @@ class Server:
             return BEGINNING
         return next_offset(self._head(stream, offset=BEGINNING, until=_ZERO), self.endpoint(stream).url)
 
+    def at_time(self, stream: str, time: str) -> str | None:
+        """Return where the first append begins that arrived at a time or later; None if it does not know."""
+        return text(self._head(stream, offset=time), headers.STREAM_START_OFFSET)
+
     def step(self, stream: str, start: str, until: str, limit: int) -> str:
         """Return where a read of about `limit` bytes would end; never inside a character of text."""
         answer = self._head(stream, offset=start, until=until, limit=str(limit))

@@ -107,6 +107,16 @@ class SourceOptions(ServerOptions):
     ending_offsets: Offsets = _option(  # noqa: RUF009 (a field, declared by a function)
         values.offsets, "Where to stop, in the same form. Batch reads only.", default=LATEST, shown=LATEST
     )
+    starting_timestamp: str | None = _option(
+        values.moment,
+        "Instead of `startingOffsets`: begin with the first append that arrived at a time or later, such as "
+        "`2026-11-18T09:30:00Z` or `-10 minutes`. For new queries only.",
+    )
+    ending_timestamp: str | None = _option(
+        values.moment,
+        "Instead of `endingOffsets`: stop before the first append that arrived at a time or later. "
+        "Batch reads only.",
+    )
     max_bytes_per_trigger: int | None = _option(
         values.size, "About how many bytes a micro-batch holds at most, such as `64m`. Streaming only."
     )
@@ -145,9 +155,9 @@ class SourceOptions(ServerOptions):
         shown="`string` if all streams are text or JSON",
     )
     mode: str = _option(
-        values.choice("permissive", "failfast"),
+        values.choice("permissive", "dropmalformed", "failfast"),
         "What to do with a message that does not fit the schema: null for the fields that do not, "
-        "or fail (`failfast`).",
+        "no row (`dropmalformed`), or fail (`failfast`).",
         default="permissive",
         shown="permissive",
     )
@@ -230,8 +240,18 @@ def source_options(given: Mapping[str, str], *, streaming: bool | None = None) -
     if options.streams:
         _check_names("startingOffsets", options.starting_offsets, options.streams)
         _check_names("endingOffsets", options.ending_offsets, options.streams)
+    for offsets, timestamp in (
+        ("startingOffsets", options.starting_timestamp),
+        ("endingOffsets", options.ending_timestamp),
+    ):
+        if timestamp is not None:
+            _refuse(given, (offsets,), f"comes together with {offsets[:-7]}Timestamp; give one of them")
     if streaming is True:
-        _refuse(given, ("endingOffsets",), "is for batch reads; leave it out, a streaming query has no end")
+        _refuse(
+            given,
+            ("endingOffsets", "endingTimestamp"),
+            "is for batch reads; leave it out, a streaming query has no end",
+        )
     elif streaming is False:
         names = ("maxBytesPerTrigger", "maxRowsPerTrigger", "untilClosed", "eventTime")
         _refuse(given, names, "is for streaming queries; leave it out, or use readStream")
@@ -277,7 +297,11 @@ def _parse(side: type[Side], other: type[ServerOptions], given: Mapping[str, str
         else:
             _refuse_unknown(name, [option.name for _, option in known.values()], others)
     if not found.get("url"):
-        raise OptionError("url", "is missing; give the server's, such as http://127.0.0.1:4437")
+        raise OptionError(
+            "url",
+            "is missing; give the server's, such as http://127.0.0.1:4437. Spark does not pass on the "
+            "options of CREATE TABLE; give them with the query: SELECT * FROM t WITH (url = '...', ...)",
+        )
     return side(**found)
 
 

@@ -38,6 +38,8 @@ class Fields(msgspec.Struct, frozen=True):
     schema: pyarrow.Schema
     corrupt: str | None
     fails: bool
+    drops: bool = False
+    """Whether rows of corrupt messages are left out; `corrupt` then names a column that marks them."""
 
 
 class FieldParser:

@@ -79,7 +79,7 @@ class _Writing:
                 identity,
                 [one.delivered for one in found],
                 closes,
-                compares=self._options.compare_replays,
+                compares=self._options.compare_replays and self._options.idempotency_key is None,
             )
         except errors.MillstreamError as error:
             raise _explained(error, identity) from error

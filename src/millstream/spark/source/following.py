@@ -86,10 +86,19 @@ class Follower:
 
     def beginning(self) -> dict[str, Position]:
         """Return where a new query begins."""
+        if self._options.starting_timestamp is not None:
+            return self._resolve_time(self._options.starting_timestamp, "startingTimestamp")
         return self._resolve(self._options.starting_offsets, EARLIEST, "startingOffsets")
 
     def ending(self, begin: Positions) -> dict[str, Position]:
         """Return where a batch read ends."""
+        if self._options.ending_timestamp is not None:
+            ends = self._resolve_time(self._options.ending_timestamp, "endingTimestamp")
+            return {
+                name: end if name in begin and end.offset > begin[name].offset else begin[name]
+                for name, end in ends.items()
+                if name in begin
+            }
         ends = self._resolve(self._options.ending_offsets, LATEST, "endingOffsets")
         counted = {}
         for name, end in ends.items():
@@ -109,6 +118,17 @@ class Follower:
                 )
             counted[name] = counting.count_on(self._server, name, start, Budget()).position
         return counted
+
+    def _resolve_time(self, time: str, option: str) -> dict[str, Position]:
+        """Return where a time is in each stream; after the last append it is the tail."""
+        positions = {}
+        for name, stream in self.look().items():
+            offset = self._server.at_time(name, time) if stream.bounded else None
+            if offset is None:
+                raise OptionError(option, "needs a server that knows arrival times; use offsets here")
+            is_end = stream.closed and offset == stream.tail
+            positions[name] = _within(stream, Position(offset, closed=is_end))
+        return positions
 
     def _resolve(self, wanted: str | Mapping[str, str], default: str, option: str) -> dict[str, Position]:
         found = self.look()

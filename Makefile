@@ -89,7 +89,7 @@ format: $(LINTERS)  ## let ruff rewrite the sources
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-bench: $(ALL)    ## measure against the reference server, side by side
+bench: $(ALL)    ## measure against the reference server and Electric's, side by side
 	$(BIN)/python -m bench
 	$(BIN)/python -m bench.client
 	$(BIN)/python -m bench.spark

@@ -12,36 +12,44 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from bench import machine, memory, nginx, reference, studies, table
-from bench.rounds import FULL, NGINX, OURS, QUICK, REFERENCE, Effort, Result, Scenario, Start, run
+from bench import electric, machine, memory, nginx, reference, studies, table
+from bench.rounds import ELECTRIC, FULL, NGINX, OURS, QUICK, REFERENCE, Effort, Result, Scenario, Start, run
 from bench.scenarios import ALL, STUDIES
 from bench.scenarios.streams import PATH
 from tests.node import NodeUnavailableError
 from tests.running import durable_millstream, millstream
 
-RESULTS = Path(__file__).parent / "results"
 console = Console()
 if not console.is_terminal:
     console.width = 120  # a log has no edge to wrap at
 
 
-def contenders(scenario: Scenario, effort: Effort, *, with_reference: bool) -> dict[str, Start]:
-    """Who takes part: ours, the reference if Node can be had, nginx where there is a file to serve."""
+def contenders(scenario: Scenario, effort: Effort, peers: set[str]) -> dict[str, Start]:
+    """Who takes part: ours, the peers that can be had, nginx where there is a file to serve."""
     taking_part: dict[str, Start] = {OURS: durable_millstream if scenario.durable else millstream}
-    if with_reference and not scenario.only_ours:
+    if REFERENCE in peers and not scenario.only_ours:
         taking_part[REFERENCE] = reference.in_files if scenario.durable else reference.in_memory
+    if ELECTRIC in peers and scenario.durable and not scenario.only_ours:
+        taking_part[ELECTRIC] = electric.serving
     if scenario.static_bytes and nginx.is_installed():
         taking_part[NGINX] = partial(nginx.static_file, PATH, scenario.static_bytes(effort))
     return taking_part
 
 
-def can_have_reference() -> bool:
+def find_peers() -> set[str]:
+    """Install the peers; who cannot be had is left out, with a line."""
+    found = set()
     try:
         reference.install_once()
+        found.add(REFERENCE)
     except NodeUnavailableError as reason:
         console.print(f"[yellow]without the reference server: {reason}")
-        return False
-    return True
+    try:
+        electric.install_once()
+        found.add(ELECTRIC)
+    except electric.ElectricUnavailableError as reason:
+        console.print(f"[yellow]without Electric's server: {reason}")
+    return found
 
 
 @contextmanager
@@ -77,7 +85,7 @@ def main(
     ] = None,
     json: Annotated[Path | None, typer.Option(help="Where the samples go.")] = None,
 ) -> None:
-    """Measure millstream beside the public reference server."""
+    """Measure millstream beside the public reference server and Electric's server in Rust."""
     known = [*ALL, *STUDIES]
     unknown = set(names or ()) - set(known)
     if unknown:
@@ -94,13 +102,13 @@ def main(
     if not shutil.which("wrk"):
         console.print("[yellow]wrk is not installed: the slower Python generator makes the load")
 
-    with_reference = any(not scenario.only_ours for scenario in chosen) and can_have_reference()
+    peers = find_peers() if any(not scenario.only_ours for scenario in chosen) else set()
     results: list[Result] = []
     found: dict[str, studies.Findings] = {}
     failed: list[str] = []
     with console.status("starting") as status:
         for scenario in chosen:
-            taking_part = contenders(scenario, effort, with_reference=with_reference)
+            taking_part = contenders(scenario, effort, peers)
             with reporting_failure(scenario.name, failed):
                 results.append(run(scenario, taking_part, effort, status.update))
         for study in chosen_studies:
@@ -112,7 +120,7 @@ def main(
     for name, findings in found.items():
         console.print(studies.render(STUDIES[name], findings))
     console.print(", ".join(f"{name} {value}" for name, value in about.items()))
-    path = json or RESULTS / f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d-%H%M%S}.json"
+    path = json or table.RESULTS / f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d-%H%M%S}.json"
     table.save(path, about, effort, results)
     studies.save(path, found)
     console.print(f"samples: {path}")

@@ -1,4 +1,4 @@
-"""The crowd of SSE readers as this process sees it: a child that says `ready` and then obeys."""
+"""The crowd of live readers as this process sees it: a child that says `ready` and then obeys."""
 
 import json
 import subprocess
@@ -15,6 +15,7 @@ class CrowdReport:
     delivered: int
     seconds: float
     lost: int
+    disordered: int
     p50_ms: float
     p99_ms: float
     reader_cpu_share: float
@@ -28,19 +29,21 @@ class Crowd:
 
     def obey(self, order: str) -> CrowdReport:
         """Let the writer append as `order` says, and give the report; once only."""
-        output, _ = self._process.communicate(order + "\n", timeout=120)
+        output, _ = self._process.communicate(order + "\n", timeout=300)
         if self._process.returncode:
             raise RuntimeError("the readers failed; their error is above")
         report = CrowdReport(**json.loads(output))
         if report.lost:
             raise RuntimeError(f"{report.lost} readers lost their connection")
+        if report.disordered:
+            raise RuntimeError(f"messages came out of order, or not all, {report.disordered} times")
         return report
 
 
 @contextmanager
-def crowd(url: str, readers: int) -> Iterator[Crowd]:
-    """Connect `readers` SSE readers to `url`; they leave when the block ends."""
-    command = [sys.executable, "-m", "bench.readers", url, str(readers)]
+def crowd(url: str, readers: int, mode: str = "sse") -> Iterator[Crowd]:
+    """Connect `readers` live readers to `url`; they leave when the block ends."""
+    command = [sys.executable, "-m", "bench.readers", url, str(readers), mode]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None

@@ -1,19 +1,21 @@
 """A load generator for machines without wrk.
 
-    python -m bench.generator URL CONNECTIONS SECONDS METHOD BODY_BYTES STREAMS
+    python -m bench.generator URL CONNECTIONS SECONDS
+                              METHOD LEAST_BYTES MOST_BYTES STREAMS PRODUCERS READ_PERCENT IS_SAME
 
-Raw protocols on uvloop: each connection writes the same bytes again whenever it has read a whole
-answer. It prints the line of JSON that `bench.load` reads. It is a process of its own so that its
-work is never counted as the server's.
+Raw protocols on uvloop: each connection writes its next request whenever it has read a whole answer.
+The requests are those of `traffic.lua`. It prints the line of JSON that `bench.load` reads. It is a process
+of its own so that its work is never counted as the server's.
 """
 
 import asyncio
 import json
+import random
 import sys
 import time
 from array import array
 from collections.abc import Iterator
-from itertools import cycle
+from itertools import count, repeat
 from typing import cast
 from urllib.parse import urlsplit
 
@@ -23,13 +25,15 @@ HEAD_END = b"\r\n\r\n"
 LAST_CHUNK = b"\r\n0\r\n\r\n"
 
 
-def answer_end(buffer: bytes) -> int:
+def answer_end(buffer: bytes, *, has_body: bool = True) -> int:
     """Where the first answer in `buffer` ends, or -1 while it is incomplete."""
     head_end = buffer.find(HEAD_END)
     if head_end < 0:
         return -1
-    head = buffer[:head_end].lower()
     body = head_end + len(HEAD_END)
+    if not has_body:
+        return body
+    head = buffer[:head_end].lower()
     if b"transfer-encoding: chunked" in head:
         last = buffer.find(LAST_CHUNK, head_end)
         return last + len(LAST_CHUNK) if last >= 0 else -1
@@ -41,8 +45,9 @@ def answer_end(buffer: bytes) -> int:
 class Connection(asyncio.Protocol):
     """One keep-alive connection with one request in flight."""
 
-    def __init__(self, requests: Iterator[bytes], latencies_s: "array[float]") -> None:
+    def __init__(self, requests: Iterator[bytes], latencies_s: "array[float]", *, has_bodies: bool) -> None:
         self._requests = requests
+        self._has_bodies = has_bodies
         self._latencies_s = latencies_s
         self._buffer = b""
         self.errors = 0
@@ -57,7 +62,7 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self._buffer += data
-        end = answer_end(self._buffer)
+        end = answer_end(self._buffer, has_body=self._has_bodies)
         if end < 0:
             return
         self._latencies_s.append(time.perf_counter() - self._sent_at)
@@ -67,16 +72,33 @@ class Connection(asyncio.Protocol):
         self.send()
 
 
-def request_bytes(url: str, method: str, body_bytes: int) -> bytes:
-    parts = urlsplit(url)
+def traffic(
+    url: str, method: str, least: int, most: int, streams: int, producers: int, read_percent: int
+) -> Iterator[bytes]:
+    """Make requests without end."""
+    parts, epoch, dice = urlsplit(url), int(time.time()), random.Random(0)
     target = parts.path + (f"?{parts.query}" if parts.query else "")
-    head = f"{method} {target} HTTP/1.1\r\nHost: {parts.netloc}\r\n"
-    if body_bytes:
-        head += f"Content-Type: text/plain\r\nContent-Length: {body_bytes}\r\n"
-    return f"{head}\r\n".encode() + b"x" * body_bytes
+    about = f"Host: {parts.netloc}\r\nUser-Agent: bench/1\r\nAccept: */*\r\n"
+    for number in count():
+        path = f"{target}/{number % streams}" if streams > 1 else target
+        name = method
+        if read_percent:
+            name = "GET" if dice.randrange(100) < read_percent else "POST"
+            path = f"{target}/read/{number % streams}?offset=-1" if name == "GET" else path
+        head = f"{name} {path} HTTP/1.1\r\n{about}X-Request-Id: {dice.getrandbits(31):08x}-{number}\r\n"
+        if name != "POST":
+            yield f"{head}\r\n".encode()
+            continue
+        if producers:
+            seq, producer = divmod(number, producers)
+            head += f"Producer-Id: writer-{producer}\r\nProducer-Epoch: {epoch}\r\nProducer-Seq: {seq}\r\n"
+        size = dice.randint(least, most)
+        yield f"{head}Content-Type: text/plain\r\nContent-Length: {size}\r\n\r\n".encode() + b"x" * size
 
 
-async def generate(url: str, connections: int, seconds: float, requests: Iterator[bytes]) -> dict[str, float]:
+async def generate(
+    url: str, connections: int, seconds: float, requests: Iterator[bytes], *, has_bodies: bool = True
+) -> dict[str, float]:
     """Load the server, and report."""
     parts = urlsplit(url)
     address = (parts.hostname or "", parts.port or 80)
@@ -84,7 +106,11 @@ async def generate(url: str, connections: int, seconds: float, requests: Iterato
     loop = asyncio.get_running_loop()
     started_at = time.perf_counter()
     opened = [
-        (await loop.create_connection(lambda: Connection(requests, latencies_s), *address))[1]
+        (
+            await loop.create_connection(
+                lambda: Connection(requests, latencies_s, has_bodies=has_bodies), *address
+            )
+        )[1]
         for _ in range(connections)
     ]
     await asyncio.sleep(seconds)
@@ -103,7 +129,11 @@ async def generate(url: str, connections: int, seconds: float, requests: Iterato
 
 
 if __name__ == "__main__":
-    url, connections, seconds, method, body_bytes, streams = sys.argv[1:]
-    urls = [f"{url}/{number}" for number in range(int(streams))] if streams != "1" else [url]
-    requests = cycle([request_bytes(one, method, int(body_bytes)) for one in urls])
-    print(json.dumps(uvloop.run(generate(url, int(connections), float(seconds), requests))))
+    url, connections, seconds, method, *sizes = sys.argv[1:]
+    least, most, streams, producers, read_percent, is_same = map(int, sizes)
+    requests = traffic(url, method, least, most, streams, producers, read_percent)
+    if is_same:
+        requests = repeat(next(requests))
+    has_bodies = method != "HEAD"
+    report = generate(url, int(connections), float(seconds), requests, has_bodies=has_bodies)
+    print(json.dumps(uvloop.run(report)))

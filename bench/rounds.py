@@ -9,6 +9,7 @@ from tests.running import Server
 
 OURS = "millstream"
 REFERENCE = "reference"
+ELECTRIC = "electric"
 NGINX = "nginx"
 
 Start = Callable[[], AbstractContextManager[Server]]
@@ -73,7 +74,7 @@ class Scenario:
     prepare: Callable[[Server, Effort], None]
     less_is_better: bool = False
     fresh_servers: bool = False  # for work that leaves a server changed
-    durable: bool = False  # on the disk, synced before every answer, instead of in memory
+    durable: bool = True  # on the disk, synced before every answer, instead of in memory
     only_ours: bool = False  # a promise about ourselves, not a comparison
     static_bytes: Callable[[Effort], int] | None = None  # nginx takes part, with a file of this size
 
@@ -85,9 +86,9 @@ class Result:
     scenario: Scenario
     samples: dict[str, list[Sample]] = field(default_factory=dict)
 
-    def ratios(self, contender: str) -> list[float]:
-        """For each round, how many times better `contender` was than the reference."""
-        pairs = zip(self.samples[contender], self.samples.get(REFERENCE, []), strict=False)
+    def ratios(self, contender: str, peer: str = REFERENCE) -> list[float]:
+        """For each round, how many times better `contender` was than a peer."""
+        pairs = zip(self.samples[contender], self.samples.get(peer, []), strict=False)
         if self.scenario.less_is_better:
             return [theirs.value / own.value for own, theirs in pairs]
         return [own.value / theirs.value for own, theirs in pairs]

@@ -7,18 +7,19 @@ from statistics import median
 
 from rich.table import Table
 
-from bench.rounds import REFERENCE, Effort, Result
+from bench.rounds import ELECTRIC, OURS, REFERENCE, Effort, Result
 
+RESULTS = Path(__file__).parent / "results"
 BUSY_SHARE = 0.9
 READERS_BUSY = "* the readers, not the server, set the pace."
 
 
 def render(results: list[Result]) -> Table:
-    """One block of rows for each scenario: medians over the rounds, ratios as median (min..max)."""
+    """One block of rows for each scenario: medians over the rounds; ratios, more is better, with ranges."""
     table = Table(caption="CPU us: of the server, for each append, read, MB or delivery. " + READERS_BUSY)
     for column in ("scenario", "server"):
         table.add_column(column, no_wrap=True)
-    for column in ("median", "p50 ms", "p99 ms", "CPU us", "times better"):
+    for column in ("median", "p50 ms", "p99 ms", "CPU us", "to reference", "to electric"):
         table.add_column(column, justify="right", no_wrap=True)
     for result in results:
         for position, name in enumerate(result.samples):
@@ -26,11 +27,12 @@ def render(results: list[Result]) -> Table:
             table.add_row(
                 result.scenario.title if position == 0 else "",
                 name + ("*" if share is not None and share > BUSY_SHARE else ""),
-                f"{_number(result.middle(name, lambda sample: sample.value))} {result.scenario.unit}",
-                _number(result.middle(name, lambda sample: sample.p50_ms)),
-                _number(result.middle(name, lambda sample: sample.p99_ms)),
-                _number(result.middle(name, lambda sample: sample.cpu_us)),
-                "1" if name == REFERENCE else _ratios(result.ratios(name)),
+                f"{show_number(result.middle(name, lambda sample: sample.value))} {result.scenario.unit}",
+                show_number(result.middle(name, lambda sample: sample.p50_ms)),
+                show_number(result.middle(name, lambda sample: sample.p99_ms)),
+                show_number(result.middle(name, lambda sample: sample.cpu_us)),
+                "" if name == REFERENCE else show_ratios(result.ratios(name)),
+                show_ratios(result.ratios(name, ELECTRIC)) if name == OURS else "",
                 end_section=position == len(result.samples) - 1,
             )
     return table
@@ -50,7 +52,7 @@ def save(path: Path, machine: dict[str, str], effort: Effort, results: list[Resu
                 "samples": {
                     name: [asdict(sample) for sample in samples] for name, samples in result.samples.items()
                 },
-                "times_better": {name: result.ratios(name) for name in result.samples if name != REFERENCE},
+                "times_better": {peer: result.ratios(OURS, peer) for peer in result.samples if peer != OURS},
             }
             for result in results
         ],
@@ -59,8 +61,8 @@ def save(path: Path, machine: dict[str, str], effort: Effort, results: list[Resu
     path.write_text(json.dumps(document, indent=2) + "\n")
 
 
-def _number(value: float | None) -> str:
-    """Three digits that matter; none invented."""
+def show_number(value: float | None) -> str:
+    """Write three digits that matter; none invented."""
     if value is None:
         return "n/a"
     if value >= 100:
@@ -68,7 +70,8 @@ def _number(value: float | None) -> str:
     return f"{value:.1f}" if value >= 10 else f"{value:.2f}"
 
 
-def _ratios(ratios: list[float]) -> str:
+def show_ratios(ratios: list[float]) -> str:
+    """Write the median, and the range if there is one."""
     if not ratios:
         return ""
     spread = f" ({min(ratios):.2f}..{max(ratios):.2f})" if len(ratios) > 1 else ""

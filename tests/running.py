@@ -203,7 +203,7 @@ def millstream(*arguments: str, long_poll_ms: int = PATIENT_MS) -> Iterator[Serv
     """`millstream serve` in memory on a free port; extra arguments win over these defaults."""
     command = [sys.executable, "-m", "millstream", "serve", "--host", "127.0.0.1", "--port", "0"]
     command += ["--store", "memory", "--long-poll-timeout-ms", str(long_poll_ms)]
-    command += ["--allowed-hosts", RAW_HOST, *arguments]
+    command += ["--allowed-hosts", RAW_HOST, "--webhook-localhost", "allow", *arguments]
     with started(command, announced) as server:
         yield server
         if server.stop() != 0:

@@ -1,31 +1,46 @@
-"""Appends of 100 bytes to one stream in memory: the price of a small write."""
+"""Appends of 50 to 150 bytes: in memory, and on the disk before they are answered; with producers, too."""
 
-from bench.cpu import Cpu
-from bench.load import Load, apply
-from bench.rounds import Effort, Sample, Scenario
-from bench.scenarios.streams import PATH, create
+from bench.load import Load
+from bench.rounds import Scenario
+from bench.scenarios.requests import CONNECTIONS, scenario
+from bench.scenarios.streams import PATH, create, create_many
 from tests.running import Server
 
-MESSAGE_BYTES = 100
-WARM_UP_S = 1.0
+LEAST_BYTES = 50
+MOST_BYTES = 150
+PRODUCERS = 4 * CONNECTIONS  # so many that none overtakes itself on another connection
 
 
-def scenario(connections: int) -> Scenario:
+def appends(
+    connections: int, *, streams: int = 1, producers: int = 0, durable: bool = True, is_same: bool = False
+) -> Scenario:
+    """Make a scenario of appends; with producers, each append carries the number of its producer's last."""
+
     def load(server: Server) -> Load:
-        return Load(server.url + PATH, "POST", connections, MESSAGE_BYTES)
+        url = server.url + PATH
+        return Load(url, "POST", connections, LEAST_BYTES, MOST_BYTES, streams, producers, is_same=is_same)
 
-    def prepare(server: Server, effort: Effort) -> None:
-        create(server)
-        apply(load(server), WARM_UP_S)
+    def make_streams(server: Server) -> None:
+        create(server) if streams == 1 else create_many(server, 0, streams)
 
-    def measure(server: Server, effort: Effort) -> Sample:
-        cpu = Cpu(server.pid)
-        report = apply(load(server), effort.seconds)
-        rate = report.requests / report.seconds
-        return Sample(rate, cpu.us_per(report.requests), report.p50_ms, report.p99_ms)
+    name, title = ("synced", "synced append") if durable else ("append", "append in memory")
+    name += f"-{connections}" + (f"-{streams}" if streams > 1 else "") + ("-producers" if producers else "")
+    name += "-same" if is_same else ""
+    title += f", {connections} connection" + ("s" if connections > 1 else "")
+    title += f", {streams} streams" if streams > 1 else ""
+    title += f", {producers:,} producers" if producers else ""
+    title += ", all equal" if is_same else ""
+    return scenario(name, title, "appends/s", load, make_streams, durable=durable)
 
-    title = f"append 100 B, {connections} connection" + ("s" if connections > 1 else "")
-    return Scenario(f"append-{connections}", title, "appends/s", measure, prepare)
 
+SAME = appends(CONNECTIONS, is_same=True)
+"""For comparison only: what a server gains from requests that are equal to the byte."""
 
-ALL = (scenario(64), scenario(1))
+ALL = (
+    appends(CONNECTIONS),
+    appends(CONNECTIONS, streams=64),
+    appends(CONNECTIONS, producers=PRODUCERS),
+    appends(1),
+    appends(CONNECTIONS, durable=False),
+    appends(1, durable=False),
+)

@@ -22,11 +22,6 @@ def fill(server: Server, content_type: str, append: bytes, effort: Effort) -> No
             request(opened, "POST", body=append, content_type=content_type)
 
 
-def fill_text(server: Server, effort: Effort) -> None:
-    fill(server, TEXT, b"x" * APPEND_BYTES, effort)
-    read_all(server)
-
-
 def fill_files(server: Server, effort: Effort) -> None:
     fill(server, TEXT, b"x" * APPEND_BYTES, effort)
     time.sleep(CHECKPOINTED_S)
@@ -70,20 +65,11 @@ def measure(server: Server, effort: Effort) -> Sample:
 
 ALL = (
     Scenario(
-        name="catch-up-text",
-        title="catch-up 100 MB, text",
-        unit="MB/s",
-        measure=measure,
-        prepare=fill_text,
-        static_bytes=lambda effort: effort.catch_up_bytes,
-    ),
-    Scenario(
         name="catch-up-files",
         title="catch-up 100 MB, text in files",
         unit="MB/s",
         measure=measure,
         prepare=fill_files,
-        durable=True,
         static_bytes=lambda effort: effort.catch_up_bytes,
     ),
     Scenario(

@@ -1,50 +1,23 @@
-"""Appends that are on the disk before they are answered, and what they cost everybody else."""
+"""What synced appends cost everybody else, and what many streams cost an append."""
 
 import subprocess
 import sys
-from dataclasses import replace
 
 from bench.cpu import Cpu
 from bench.load import Load, LoadReport, apply
 from bench.rounds import Effort, Sample, Scenario
-from bench.scenarios.streams import PATH, connection, create, request
+from bench.scenarios.appends import LEAST_BYTES, MOST_BYTES
+from bench.scenarios.streams import PATH, create, create_many
 from tests.running import Server
 
-MESSAGE_BYTES = 100
 WARM_UP_S = 1.0
 FEW_STREAMS = 10
-
-
-def create_many(server: Server, first: int, count: int) -> None:
-    """Make the streams that a load over several streams goes to."""
-    with connection(server) as opened:
-        for number in range(first, first + count):
-            request(opened, "PUT", f"{PATH}/{number}")
-
-
-def appends(connections: int, streams: int) -> Scenario:
-    def load(server: Server) -> Load:
-        return Load(server.url + PATH, "POST", connections, MESSAGE_BYTES, streams)
-
-    def prepare(server: Server, effort: Effort) -> None:
-        create(server) if streams == 1 else create_many(server, 0, streams)
-        apply(load(server), WARM_UP_S)
-
-    def measure(server: Server, effort: Effort) -> Sample:
-        cpu = Cpu(server.pid)
-        report = apply(load(server), effort.seconds)
-        rate = report.requests / report.seconds
-        return Sample(rate, cpu.us_per(report.requests), report.p50_ms, report.p99_ms)
-
-    over = f"{streams} streams" if streams > 1 else "1 stream"
-    title = f"synced append, {connections} conn., {over}"
-    return Scenario(f"synced-{connections}-{streams}", title, "appends/s", measure, prepare, durable=True)
 
 
 def append_cost_us(server: Server, streams: int, seconds: float) -> float:
     """Processor time of one append to a server whose load goes to a few of its many streams."""
     cpu = Cpu(server.pid)
-    report = apply(Load(server.url + PATH, "POST", 64, MESSAGE_BYTES, streams), seconds)
+    report = apply(Load(server.url + PATH, "POST", 64, LEAST_BYTES, MOST_BYTES, streams), seconds)
     cost = cpu.us_per(report.requests)
     return cost if cost is not None else report.seconds * 1e6 / report.requests
 
@@ -60,15 +33,13 @@ def measure_growth(server: Server, effort: Effort) -> Sample:
 
 def measure_disturbance(server: Server, effort: Effort) -> Sample:
     """How much slower a small read gets, at its 99th percentile, while others append at full speed."""
-    create(server, b"x" * MESSAGE_BYTES)
+    create(server, b"x" * MOST_BYTES)
     create_many(server, 0, 1)
     read = Load(server.url + PATH, "GET", 1)
     apply(read, WARM_UP_S)
     idle = apply(read, effort.seconds)
-    write = replace(
-        read, url=server.url + PATH + "/0", method="POST", connections=64, body_bytes=MESSAGE_BYTES
-    )
-    with subprocess.Popen([sys.executable, "-c", _BACKGROUND, write.url, str(effort.seconds + 2)]) as writers:
+    url = server.url + PATH + "/0"
+    with subprocess.Popen([sys.executable, "-c", _BACKGROUND, url, str(effort.seconds + 2)]) as writers:
         busy: LoadReport = apply(read, effort.seconds)
         writers.wait()
     return Sample(busy.p99_ms / idle.p99_ms, p50_ms=busy.p50_ms, p99_ms=busy.p99_ms)
@@ -77,7 +48,7 @@ def measure_disturbance(server: Server, effort: Effort) -> Sample:
 _BACKGROUND = f"""
 import sys
 from bench.load import Load, apply
-apply(Load(sys.argv[1], "POST", 64, {MESSAGE_BYTES}), float(sys.argv[2]))
+apply(Load(sys.argv[1], "POST", 64, {LEAST_BYTES}, {MOST_BYTES}), float(sys.argv[2]))
 """
 
 
@@ -86,9 +57,6 @@ def nothing(server: Server, effort: Effort) -> None:
 
 
 ALL = (
-    appends(64, 1),
-    appends(1, 1),
-    appends(64, 64),
     Scenario(
         name="synced-growth",
         title="append to 10 streams beside many",
@@ -97,7 +65,6 @@ ALL = (
         prepare=nothing,
         less_is_better=True,
         fresh_servers=True,
-        durable=True,
         only_ours=True,
     ),
     Scenario(
@@ -108,7 +75,6 @@ ALL = (
         prepare=nothing,
         less_is_better=True,
         fresh_servers=True,
-        durable=True,
         only_ours=True,
     ),
 )

@@ -44,7 +44,7 @@ def measure_stopped(_server: Server, effort: Effort) -> Sample:
 def measure_killed(_server: Server, effort: Effort) -> Sample:
     with filled(effort) as folder:
         with serving(folder) as server:
-            apply(Load(server.url + PATH, "POST", 64, len(MESSAGE), effort.many_streams), effort.seconds)
+            apply(Load(server.url + PATH, "POST", 64, 50, 150, effort.many_streams), effort.seconds)
             server.signal(SIGKILL)
         return Sample(opening_s(folder, effort.many_streams // 2))
 
@@ -63,6 +63,7 @@ ALL = tuple(
         less_is_better=True,
         fresh_servers=True,
         only_ours=True,
+        durable=False,  # its own servers are
     )
     for name, title, measure in (
         ("open-stopped", "opening many streams, after a stop", measure_stopped),

@@ -1,39 +1,60 @@
-"""A catch-up read of one 100-byte message; nginx reads a file of that size."""
+"""Reads of a stream of some size, what HEAD says of it, and reads beside appends; nginx serves a file."""
 
-from bench.cpu import Cpu
-from bench.load import Load, apply
-from bench.rounds import Effort, Sample, Scenario
-from bench.scenarios.streams import PATH, create
+from bench.load import Load
+from bench.rounds import Scenario
+from bench.scenarios.appends import LEAST_BYTES, MOST_BYTES
+from bench.scenarios.requests import CONNECTIONS, scenario
+from bench.scenarios.streams import PATH, connection, create, create_many, request
 from tests.running import Server
 
-MESSAGE_BYTES = 100
-CONNECTIONS = 64
-WARM_UP_S = 1.0
+KIB = 1024
+READ_PERCENT = 80
+STREAMS = 64
 
 
-def load(server: Server) -> Load:
-    return Load(server.url + PATH, "GET", CONNECTIONS)
+def reads(size: int, title: str) -> Scenario:
+    """Make a scenario of reads of a whole stream."""
+
+    def load(server: Server) -> Load:
+        return Load(server.url + PATH + "?offset=-1", "GET", CONNECTIONS)
+
+    def make_stream(server: Server) -> None:
+        create(server, b"x" * size)
+
+    name, title = f"get-{size}", f"read {title}, {CONNECTIONS} connections"
+    return scenario(name, title, "reads/s", load, make_stream, static_bytes=size)
 
 
-def prepare(server: Server, effort: Effort) -> None:
-    create(server, b"x" * MESSAGE_BYTES)
-    apply(load(server), WARM_UP_S)
+def head(server: Server) -> Load:
+    """Ask for the tail of a stream."""
+    return Load(server.url + PATH, "HEAD", CONNECTIONS)
 
 
-def measure(server: Server, effort: Effort) -> Sample:
-    cpu = Cpu(server.pid)
-    report = apply(load(server), effort.seconds)
-    rate = report.requests / report.seconds
-    return Sample(rate, cpu.us_per(report.requests), report.p50_ms, report.p99_ms)
+def mixed(server: Server) -> Load:
+    """Read streams of 1 KB in turn, and append to others."""
+    url = server.url + PATH
+    return Load(url, "GET", CONNECTIONS, LEAST_BYTES, MOST_BYTES, STREAMS, read_percent=READ_PERCENT)
+
+
+def create_mixed(server: Server) -> None:
+    create_many(server, 0, STREAMS)
+    with connection(server) as opened:
+        for number in range(STREAMS):
+            request(opened, "PUT", f"{PATH}/read/{number}", b"x" * KIB)
 
 
 ALL = (
-    Scenario(
-        name=f"get-{CONNECTIONS}",
-        title=f"read 100 B, {CONNECTIONS} connections",
-        unit="reads/s",
-        measure=measure,
-        prepare=prepare,
-        static_bytes=lambda effort: MESSAGE_BYTES,
+    reads(100, "100 B"),
+    reads(KIB, "1 KB"),
+    reads(16 * KIB, "16 KB"),
+    scenario(
+        "head", f"HEAD, {CONNECTIONS} connections", "requests/s", head, lambda server: create(server, b"x")
+    ),
+    scenario(
+        "mixed",
+        f"{READ_PERCENT} % reads of 1 KB, {100 - READ_PERCENT} % synced appends",
+        "requests/s",
+        mixed,
+        create_mixed,
     ),
 )

@@ -36,3 +36,10 @@ def create(server: Server, content: bytes = b"") -> None:
     """Make the scenario's text stream."""
     with connection(server) as opened:
         request(opened, "PUT", body=content)
+
+
+def create_many(server: Server, first: int, count: int) -> None:
+    """Make the streams that a load over several streams goes to."""
+    with connection(server) as opened:
+        for number in range(first, first + count):
+            request(opened, "PUT", f"{PATH}/{number}")

@@ -144,6 +144,7 @@ def test_every_view(browser: Any, filled: Server, axe: str, theme: str, size: di
         looked.follow(name)
         look_at(f"stream{name.replace('/', '-')}")
     looked.look_at_dialogs("copy", "fork", "close", "delete")
+    look_at_changes(looked)
     page.select_option("#as", "joined")
     page.wait_for_function("() => document.getElementById('joined').textContent.includes('HelloHello')")
     look_at("joined")
@@ -153,7 +154,29 @@ def test_every_view(browser: Any, filled: Server, axe: str, theme: str, size: di
     page.click("#lag-open")
     page.wait_for_selector("#lag-hint:not([hidden])")
     look_at("pipelines")
+    page.click("#board-open")
+    page.wait_for_function("() => document.querySelectorAll('.lines li').length > 8")
+    look_at("board")
     looked.judge()
+
+
+def look_at_changes(looked: Looked) -> None:
+    """The dialogs that change and trim, with what is wrong, and with a preview."""
+    page = looked.page
+    page.click("#change-open")
+    page.fill("#change [name=ttl]", "soon")
+    page.click("#attribute-add")
+    page.fill("#attributes input >> nth=0", "team")
+    page.click("#change .primary")
+    page.wait_for_selector("#change-ttl-wrong:not([hidden])")
+    looked.look_at("change")
+    page.keyboard.press("Escape")
+    page.click("#trim-open")
+    page.select_option("#trim [name=by]", "last")
+    page.fill("#trim [name=last]", "10")
+    page.wait_for_selector("#trim .danger:enabled")
+    looked.look_at("trim")
+    page.keyboard.press("Escape")
 
 
 @pytest.mark.node
@@ -183,7 +206,7 @@ def test_every_view_of_hostile_content(
     for view, name in {"json": "/markup.json", "text": "/ansi", "huge": "/huge", "name": NAMED}.items():
         looked.follow(name)
         look_at(f"hostile-{view}")
-    looked.look_at_dialogs("copy", "fork", "close", "delete", of="-hostile")
+    looked.look_at_dialogs("copy", "fork", "change", "trim", "close", "delete", of="-hostile")
     looked.follow(LONG_NAME)
     look_at("long-name")
     if size is PHONE:
@@ -285,6 +308,8 @@ def test_everything_is_reached_by_the_keyboard(filled: Server, watched: Watched)
     assert focused() == "view"
     for wanted in (
         "fork-open",
+        "change-open",
+        "trim-open",
         "close-open",
         "delete-open",
         "from",

@@ -34,7 +34,8 @@ def test_a_token_is_asked_for_used_and_its_limits_told(watched: Watched) -> None
         assert page.text_content("#read-only") == "The token does not allow to write here."
         assert page.is_hidden("#composer")
         assert "This token allows to read. It expires:" in (page.get_attribute("#token-open", "title") or "")
-        for button in ("#create-open", "#fork-open", "#close-open", "#delete-open"):
+        changes = ("#change-open", "#trim-open", "#close-open", "#delete-open")
+        for button in ("#create-open", "#fork-open", *changes):
             assert page.is_disabled(button)
             assert "does not allow" in (page.get_attribute(button, "title") or "")
 

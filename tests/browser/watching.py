@@ -5,7 +5,8 @@ import re
 import shutil
 import socket
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -100,6 +101,13 @@ class Watched:
         self.page.wait_for_function(
             "want => document.getElementById('state').textContent === want", arg=words
         )
+
+    def wait_until(self, is_so: Callable[[], bool], timeout_s: float = 10) -> None:
+        """Wait for what the page does outside of its document, such as its requests."""
+        deadline_s = time.monotonic() + timeout_s
+        while not is_so():
+            assert time.monotonic() < deadline_s
+            self.page.wait_for_timeout(20)
 
     def keep_picture(self, name: str) -> None:
         ARTIFACTS.mkdir(exist_ok=True)

@@ -26,7 +26,7 @@ from millstream.store.log import failpoints
 from millstream.store.log.tools.check import verify
 from running import Server, ServerFailedError, announced
 
-from .old_folders import FORMATS, OldFolder, multiply, unpack
+from .old_folders import CONVERTED, OldFolder, multiply, unpack
 
 COPIES = 10
 WRITTEN_TO = 3
@@ -43,7 +43,7 @@ def conversion(scratch: Path, kills: int, *, seed: int = 1, progress: bool = Fal
         dice = random.Random(seed * 1_000_003 + number)
         place = scratch / "conversion"
         shutil.rmtree(place, ignore_errors=True)
-        stopped = next(one for one in unpack(dice.choice(FORMATS), place) if one.name == "stopped")
+        stopped = next(one for one in unpack(CONVERTED, place) if one.name == "stopped")
         folder = Conversion(stopped, dice)
         try:
             for _ in range(min(KILLS_A_FOLDER, kills - done)):

@@ -107,6 +107,7 @@ def abandon(engine: LogEngine) -> None:
     engine.streams.dirty.clear()
     engine.streams.removed.clear()
     engine.streams.released_parts.clear()
+    engine.streams.changed_rows.clear()
 
 
 @contextmanager

@@ -22,7 +22,9 @@ from damage.asking import Answers, Group, Question
 from damage.building import build, format_of, scratch_folder
 
 HERE = Path(__file__).parent
-FORMATS = (3,)
+FORMATS = (3, 4, 5)
+CONVERTED = 3
+"""The last format whose content is written anew; folders of later ones are as they would be written today."""
 _ANSWERS = "answers.json"
 _ID_DIGITS = 16
 

@@ -92,7 +92,6 @@ def test_a_stream_beyond_four_gibibytes_keeps_its_tail(tmp_path: Path) -> None:
     place = Filed(LAYOUT, content_sum=sums.partial)
     ((part, place),) = write_pages(stream.id, 0, 2**50, place, array("Q", [tail]), array("Q", [NOW_MS]))
     (tmp_path / LAYOUT.index_name(stream.id)).write_bytes(part.ends)
-    (tmp_path / LAYOUT.times_name(stream.id)).write_bytes(part.times)
     catalog = Catalog(tmp_path / "catalog.db")
     catalog.checkpoint(Changes([Row.of(stream, tail, 1, place)], [], [], {}))
     catalog.close()

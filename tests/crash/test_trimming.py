@@ -11,6 +11,7 @@ from millstream.protocol.reads import Chunk, OffsetGone
 from millstream.protocol.requests import AppendRequest, ReadRequest
 from millstream.protocol.retention import Retention
 from millstream.store.log.disk import RealDisk
+from millstream.store.log.files import layout
 from millstream.store.log.files.content import StreamContent
 from millstream.store.log.files.layout import LEAST_BYTES
 from millstream.store.log.tools.check import verify
@@ -206,7 +207,10 @@ def _fail(*_: object) -> None:
 
 
 @pytest.mark.parametrize("kind", ["bin", "index", "sum", "times"])
-def test_a_file_that_is_missing_is_found_by_the_check(tmp_path: Path, kind: str) -> None:
+def test_a_file_that_is_missing_is_found_by_the_check(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    monkeypatch.setattr(layout, "PAGE_ENTRIES", 4)  # times are in a file when they fill a page
     with opened(tmp_path) as data:
         data.create("/s", retention=LIMITED)
         grow(data, "/s", 60)

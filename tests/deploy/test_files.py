@@ -27,6 +27,7 @@ _WORDS = {
     "sum",
     "rate",
     "by",
+    "outcome",
     "max",
     "min",
     "histogram_quantile",

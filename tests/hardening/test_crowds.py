@@ -142,7 +142,7 @@ def readers() -> Iterator[tuple[Server, list[Iterator[bytes]], float]]:
 def test_idle_readers_cost_little_and_miss_nothing(
     readers: tuple[Server, list[Iterator[bytes]], float],
 ) -> None:
-    """15,000 of them are measured by `python -m bench idle-crowd`."""
+    """10,000 of them are measured by `python -m bench idle-crowd`."""
     server, crowd, bytes_each = readers
     assert bytes_each <= MAX_READER_BYTES, f"{bytes_each / 1024:.1f} KiB for each idle reader"
     httpx.post(server.url + "/s", content=b"to all", headers=TEXT)

@@ -3,5 +3,5 @@ import { runConformanceTests } from "@durable-streams/server-conformance-tests"
 
 runConformanceTests({
   baseUrl: process.env.SERVER_URL,
-  subscriptions: process.env.SUBSCRIPTIONS === "on",
+  subscriptions: true,
 })

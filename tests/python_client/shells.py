@@ -15,6 +15,8 @@ import uvloop
 
 import millstream
 import millstream.aio
+from millstream import subscriptions
+from millstream.aio import subscriptions as aio_subscriptions
 
 LOOPS: dict[str, Callable[[], asyncio.AbstractEventLoop]] = {
     "asyncio": asyncio.new_event_loop,
@@ -40,6 +42,10 @@ class Sync:
     stream: Any = staticmethod(millstream.stream)
     delete_all: Any = staticmethod(millstream.delete_all)
     follow_many: Any = staticmethod(millstream.follow_many)
+    Subscriptions: Any = subscriptions.Subscriptions
+    PullWorker: Any = subscriptions.PullWorker
+    WebhookVerifier: Any = subscriptions.WebhookVerifier
+    call_back: Any = staticmethod(subscriptions.call_back)
 
     def close(self) -> None:
         pass
@@ -57,6 +63,10 @@ class Async:
         self.stream: Any = Blocking(self, millstream.aio.stream)
         self.delete_all: Any = Blocking(self, millstream.aio.delete_all)
         self.follow_many: Any = Blocking(self, millstream.aio.follow_many)
+        self.Subscriptions: Any = Blocking(self, aio_subscriptions.Subscriptions)
+        self.PullWorker: Any = Blocking(self, aio_subscriptions.PullWorker)
+        self.WebhookVerifier: Any = Blocking(self, aio_subscriptions.WebhookVerifier)
+        self.call_back: Any = Blocking(self, aio_subscriptions.call_back)
 
     def run(self, work: Any) -> Any:
         async def wait() -> Any:

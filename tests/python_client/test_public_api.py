@@ -8,6 +8,8 @@ import pytest
 
 import millstream
 import millstream.aio
+import millstream.aio.subscriptions
+import millstream.subscriptions
 
 ERRORS = {
     "AlreadyConsumedError", "BadRequestError", "ContentTypeMismatchError",
@@ -142,3 +144,58 @@ def test_every_public_name_says_what_it_is() -> None:
         for name, expected in MEMBERS.items():
             for member in expected:
                 assert inspect.getattr_static(getattr(shell, name), member).__doc__, (name, member)
+
+
+# -- millstream.subscriptions --------------------------------------------------------------------
+
+SUBSCRIBING: list[Any] = [millstream.subscriptions, millstream.aio.subscriptions]
+SUBSCRIPTION_NAMES = {
+    "Acknowledged", "FencedError", "PullWorker", "RotatedKeys", "Signing", "StreamLink",
+    "SubscriptionExistsError",
+    "SubscriptionInfo", "SubscriptionNotFoundError", "Subscriptions", "Wake", "Webhook", "WebhookError",
+    "WebhookVerifier", "Work", "call_back", "verify_webhook",
+}  # fmt: skip
+SUBSCRIPTION_MEMBERS = {
+    "PullWorker": {"run", "run_pending", "stop", "worker"},
+    "Subscriptions": {
+        "add_streams", "create_pull", "create_webhook", "delete", "list", "read", "remove_streams", "retry",
+        "rotate_keys",
+    },
+    "Wake": {
+        "callback_token", "callback_url", "generation", "pending", "streams", "subscription_id", "tails",
+        "wake_id",
+    },
+    "WebhookVerifier": {"verify"},
+    "Work": {"content_type", "data", "is_lost", "items", "lease", "offset", "path", "text"},
+}  # fmt: skip
+SUBSCRIPTION_OPTIONS = {
+    "PullWorker": (
+        "url", "subscription", "handle", "worker", "on_error", "headers", "timeout", "retry", "client",
+    ),
+    "Subscriptions": ("url", "headers", "timeout", "retry", "client"),
+    "Subscriptions.create_pull": (
+        "self", "id", "wake_stream", "pattern", "streams", "lease_ttl_ms", "description",
+        "create_wake_stream",
+    ),
+    "Subscriptions.create_webhook": (
+        "self", "id", "url", "pattern", "streams", "lease_ttl_ms", "description",
+    ),
+    "WebhookVerifier": (
+        "jwks_url", "subscriptions", "window_s", "headers", "timeout", "retry", "client",
+    ),
+    "call_back": ("wake", "acks", "done", "timeout", "retry", "client"),
+    "verify_webhook": ("body", "headers", "jwks_url"),
+}  # fmt: skip
+
+
+def test_subscriptions_have_these_names_members_and_options() -> None:
+    for module in SUBSCRIBING:
+        assert set(module.__all__) == SUBSCRIPTION_NAMES
+        assert all(getattr(module, name).__doc__ for name in SUBSCRIPTION_NAMES)
+        for name, expected in SUBSCRIPTION_MEMBERS.items():
+            assert members(getattr(module, name)) == expected, (module.__name__, name)
+        for path, options in SUBSCRIPTION_OPTIONS.items():
+            target = module
+            for part in path.split("."):
+                target = getattr(target, part)
+            assert tuple(inspect.signature(target).parameters) == options, (module.__name__, path)

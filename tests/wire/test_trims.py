@@ -54,10 +54,25 @@ def test_the_answer_says_where_the_stream_begins_now(wire: Wire, path: str, befo
         assert (gone.status, json.loads(gone.body)["code"]) == (410, "OFFSET_GONE")
 
 
+@pytest.mark.parametrize(("before", "start"), [("-1", 0), (offset(15), 10), ("now", 30)])
+def test_a_preview_says_the_same_and_changes_nothing(wire: Wire, path: str, before: str, start: int) -> None:
+    """X10: also after an earlier trim, and of what is refused."""
+    answer = wire.ask("POST", f"{path}?trim-preview={before}")
+    assert (answer.status, answer.headers["stream-earliest-offset"]) == (204, offset(start))
+    assert answer.headers["stream-next-offset"] == offset(30)
+    assert wire.ask("GET", path + "?offset=-1").body == b"a" * 10 + b"b" * 10 + b"c" * 10
+    wire.ask("POST", f"{path}?trim={offset(20)}")
+    later = wire.ask("POST", f"{path}?trim-preview={before}")
+    assert later.headers["stream-earliest-offset"] == offset(max(start, 20))
+    assert wire.ask("GET", path + "?offset=-1").body == b"c" * 10
+    assert wire.ask("POST", f"{path}?trim-preview={offset(31)}").status == 400
+
+
 @pytest.mark.parametrize(
     ("query", "body", "code"),
     [
         ("trim=" + offset(31), None, "TRIM_BEYOND_TAIL"),
+        ("trim=now&trim-preview=now", None, "INVALID_TRIM"),
         ("trim=", None, "INVALID_OFFSET"),
         ("trim=x", None, "INVALID_OFFSET"),
         ("trim=-1&trim=-1", None, "REPEATED_PARAMETER"),

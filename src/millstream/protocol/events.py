@@ -1,6 +1,6 @@
 r"""Many streams on one connection: what is asked for, and what its events say.
 
-        GET /__ds/events?stream=/chat/1@now&stream=/chat/2@-1&glob=/alerts/**
+        GET /__ds/events?stream=/chat/1@now&stream=/chat/2@last:20&glob=/alerts/**
 
         id: /chat/2@0000000000000000_0000000000000009
         event: data
@@ -35,7 +35,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from millstream.protocol import sse
+from millstream.protocol import origins, sse
 from millstream.protocol.content import Kind
 from millstream.protocol.errors import MalformedError, TooLargeError
 from millstream.protocol.globs import MAX_GLOB_BYTES, path_matches
@@ -88,7 +88,7 @@ class Origin(msgspec.Struct, frozen=True):
 class EventsRequest(msgspec.Struct, frozen=True):
     """Which streams, from where, and which globs."""
 
-    streams: dict[str, int]
+    streams: dict[str, int | origins.Origin]
     globs: tuple[str, ...] = ()
     origin: Origin = Origin()
 
@@ -106,7 +106,7 @@ def parse_events(raw: bytes) -> EventsRequest:
         raise TooLargeError(
             "PARAMETERS_TOO_LONG", f"The parameters are at most {MAX_PARAMETER_BYTES} bytes long."
         )
-    streams: dict[str, int] = {}
+    streams: dict[str, int | origins.Origin] = {}
     globs: dict[str, None] = {}
     origin: Origin | None = None
     for name, value in each_parameter(raw):
@@ -135,7 +135,7 @@ def parse_events(raw: bytes) -> EventsRequest:
     return EventsRequest(streams, tuple(globs), origin or Origin())
 
 
-def _parse_stream(value: bytes) -> tuple[str, int]:
+def _parse_stream(value: bytes) -> tuple[str, int | origins.Origin]:
     path, found, offset = value.rpartition(b"@")
     if not found:
         raise MalformedError("MISSING_OFFSET", "A stream is named with its offset: stream=/chat/1@-1.")
@@ -144,7 +144,7 @@ def _parse_stream(value: bytes) -> tuple[str, int]:
         raise MalformedError(
             "INVALID_NAME", "Paths below /__ds/ are the server's own; no stream can be there."
         )
-    return name, parse_offset(offset)
+    return name, origins.parse_origin(offset) if origins.is_origin(offset) else parse_offset(offset)
 
 
 def _parse_glob(value: bytes) -> str:

@@ -25,3 +25,5 @@ class Reply(msgspec.Struct, frozen=True, gc=False):
     status: int
     headers: list[Header]
     body: bytes | Body = b""
+    lines: bytes = b""
+    """The headers as HTTP/1.1 writes them, in a reply that is sent often; else empty."""

@@ -31,15 +31,16 @@ from millstream.protocol.producers import BadStart, Fenced, Gap, TooManyProducer
 _PROBLEM = (headers.CONTENT_TYPE, b"application/problem+json")
 _NO_STORE = (b"cache-control", caching.NO_STORE)
 _CHALLENGE = b'Bearer realm="millstream"'
+CHALLENGE: Final[Header] = (b"www-authenticate", _CHALLENGE)
 
 
 def problem(status: int, code: str, detail: str, *extra: Header) -> Reply:
     """Describe a refusal for programs (`code`) and for people (`detail`)."""
     body = {"title": HTTPStatus(status).phrase, "status": status, "code": code, "detail": detail}
-    return Reply(status, [_PROBLEM, _NO_STORE, *extra], _escape_markup(msgspec.json.encode(body)))
+    return Reply(status, [_PROBLEM, _NO_STORE, *extra], escape_markup(msgspec.json.encode(body)))
 
 
-def _escape_markup(text: bytes) -> bytes:
+def escape_markup(text: bytes) -> bytes:
     """Escape what a client sent, so that no browser takes it for markup (rule H2)."""
     return text.replace(b"<", b"\\u003c").replace(b">", b"\\u003e").replace(b"&", b"\\u0026")
 
@@ -187,7 +188,7 @@ def invalid_token(reason: str) -> Reply:
 
 def missing_token(expected: str) -> Reply:
     """Refuse a request without credentials; `expected` says what to send."""
-    return problem(401, "MISSING_TOKEN", f"Send {expected}.", (b"www-authenticate", _CHALLENGE))
+    return problem(401, "MISSING_TOKEN", f"Send {expected}.", CHALLENGE)
 
 
 HOST_NOT_ALLOWED: Final = problem(

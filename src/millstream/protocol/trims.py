@@ -1,6 +1,9 @@
 """Trims by request: what a client drops of the beginning of a stream.
 
-        POST stream?trim=<offset>     drop what is before; `now` drops everything, `-1` nothing
+        POST stream?trim=<offset>           drop what is before; `now` drops everything, `-1` nothing
+        POST stream?trim-preview=<offset>   the same answer, but nothing changes
+
+The second has a name of its own: a server that did not know a mere option of the first would drop content.
 
 It is what retention does when it is due (`retention`): the stream begins later, at the append that holds the
 offset, so that no append is cut, and what forks share stays for them. Offsets do not change, and one before
@@ -22,6 +25,8 @@ class TrimRequest(msgspec.Struct, frozen=True, gc=False):
     """A POST that drops what is before an offset."""
 
     before: int
+    preview: bool = False
+    """Whether it only asks where the stream would begin."""
 
 
 class Trimmed(msgspec.Struct, frozen=True, gc=False):
@@ -43,12 +48,13 @@ TrimPlan = Trimmed | TrimBeyondTail
 
 def parse_trim(query: Query, body: bytes) -> TrimRequest | None:
     """Read a POST that trims; None is another one."""
-    text = query.one(b"trim")
-    if text is None:
+    text, previewed = query.one(b"trim"), query.one(b"trim-preview")
+    given = text if text is not None else previewed
+    if given is None:
         return None
-    if body or query.has(b"part") or query.has(b"parts"):
+    if body or query.has(b"part") or query.has(b"parts") or (text is not None and previewed is not None):
         raise MalformedError("INVALID_TRIM", "A POST with trim= has no body, and no other purpose.")
-    return TrimRequest(parse_offset(text))
+    return TrimRequest(parse_offset(given), preview=text is None)
 
 
 def plan_trim(stream: Stream, request: TrimRequest, appends: CountedAppends) -> TrimPlan:

@@ -37,6 +37,9 @@ _OTHERS = (
     "anycable_secret",
     "public_streams",
     "skip_auth",
+    "webhook_allow",
+    "webhook_localhost",
+    "webhook_timeout_s",
 )
 _BUT_NOT = (
     "max_streams",

@@ -83,6 +83,7 @@ async def running_routes(settings: Settings, store: Store, auth: Auth | None = N
         watchdog = Watchdog(settings.stall_log_ms / 1000)
         routes.metrics.include(watchdog)
         watchdog.start()
+        routes.deliveries.start()
         ticking = asyncio.create_task(_tick(routes))
         try:
             yield routes
@@ -92,6 +93,7 @@ async def running_routes(settings: Settings, store: Store, auth: Auth | None = N
             ticking.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await ticking
+            await routes.deliveries.stop()
             await routes.close()
             await store.close()
 
@@ -164,7 +166,7 @@ async def _serve(settings: Settings, announce: Callable[[str], None], load: Call
         announce(url)
         logs.event(_log, logging.INFO, "listening", url=url)
         notify("READY=1")
-        await _until(stopping, native, admin)
+        await _until(stopping, store, native, admin)
         notify("STOPPING=1")
         listener.close()
         await _drain(routes, native, admin)
@@ -187,9 +189,11 @@ async def _listen(host: str, port: int, native: NativeServer, tls: ssl.SSLContex
         raise SettingsError(f"cannot listen on {host}:{port}: {error.strerror or error}.") from None
 
 
-async def _until(stopping: Stopping, *servers: NativeServer) -> None:
+async def _until(stopping: Stopping, store: Store, *servers: NativeServer) -> None:
     loop = asyncio.get_running_loop()
     while not stopping.is_requested():
+        measures = store.measures
+        interpreter.collect_if_due(is_saving=measures is not None and measures.is_saving)
         for server in servers:
             server.tick(loop.time())
         with contextlib.suppress(TimeoutError):

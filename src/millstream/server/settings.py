@@ -223,6 +223,13 @@ class Settings:
         "listens on loopback, without tokens and without settings for a proxy.",
         choices=("auto", "allow", "refuse"),
     )
+    webhook_timeout_s: float = _setting(
+        10.0,
+        "Seconds in which the receiver of a webhook must answer; at most the lease of its subscription.",
+        minimum=0.1,
+        maximum=600,
+    )
+    max_subscriptions: int = _setting(10_000, "Maximum number of subscriptions; more get 409.", minimum=0)
     insecure: bool = _setting(False, "Allow other machines to connect without tokens.")
     tls_cert: str = _setting("", "Certificate chain in PEM, to serve https.")
     tls_key: str = _setting("", "Private key of the certificate, in PEM.")

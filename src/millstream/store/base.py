@@ -14,6 +14,7 @@ decision, makes it durable and returns it. Each method is one row:
         trim     POST     X10      a later start: what is before is dropped
         listing  GET      X2       names in order, page by page
         expire   -        5.1, X4  end streams whose time is over, trim those that hold too much
+        subscriptions     6, 7     wake workers; a part of its own (`store.subscriptions`)
 
 A store returns a decision, or a `Pending` of it when it has to wait for a disk, or has to scan a large
 JSON append for message boundaries first (`slices`). It calls its listener with a stream's name after every
@@ -40,6 +41,7 @@ from millstream.protocol.streams import AppendPlan, NotFound, SoftDeleted, Strea
 from millstream.protocol.trims import TrimPlan, TrimRequest
 from millstream.store.measures import Measures, Sizes
 from millstream.store.pending import Eventually
+from millstream.store.subscriptions.subscriptions import Subscriptions
 
 Missing = NotFound | SoftDeleted
 Created = CreatePlan | ForkRefusal | Unstored | MalformedError | ReadFailed
@@ -118,6 +120,9 @@ class Store(ABC):
 
     on_failure: Callable[[str], None] = staticmethod(ignore)
     """Called with the reason when the store can promise nothing any more; its server should stop."""
+
+    subscriptions: Subscriptions
+    """Whom changes of streams wake."""
 
     usual_retention: Retention = KEEP_ALL
     """The retention of streams that are created without limits of their own."""

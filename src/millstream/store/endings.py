@@ -38,6 +38,8 @@ class Endings:
         self._slices = slices
         self._journal = engine.journal
         self.quotas = Quotas()
+        self.on_ended: Callable[[str], None] = lambda _name: None
+        """Called with the name of a stream that has ended, once that is recorded."""
         self.count = 0
         """How many streams there are, also those that are deleted and kept for their forks."""
 
@@ -63,14 +65,19 @@ class Endings:
         self.drop_all_parts(entry)
         if plan.soft:
             entry.stream.soft_deleted = True
-            return self._journal.end(entry, Ending(plan, [], None))
+            return self._ended(entry, Ending(plan, [], None))
         for ancestor in ancestors(entry):
             self._engine.streams.before_change(ancestor)
         removed, source = release_sources(entry)
         for gone in removed:
             self.quotas.remove(gone.stream.name)
         self.count -= len(removed)
-        return self._journal.end(entry, Ending(plan, removed, source))
+        return self._ended(entry, Ending(plan, removed, source))
+
+    def _ended(self, entry: StreamEntry, ending: Ending) -> Eventually[Deleted]:
+        done = self._journal.end(entry, ending)
+        self.on_ended(entry.stream.name)
+        return done
 
     def end_all(self, entries: list[StreamEntry]) -> None:
         """End streams, those that can in one record."""
@@ -86,6 +93,8 @@ class Endings:
         if alone:
             self.count -= len(alone)
             self._journal.end_all(alone)
+            for entry in alone:
+                self.on_ended(entry.stream.name)
 
     def drop_all_parts(self, entry: StreamEntry) -> None:
         """Drop the parts of a stream that can no longer be appended to."""

@@ -7,7 +7,7 @@
 None of them decides anything: decisions are made by the table, with the functions of `protocol`.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Protocol, TypeVar
 
 from millstream.protocol import configuration, lifecycle, parts, retention, streams
@@ -67,6 +67,10 @@ class Streams(Protocol):
 
     def next_id(self) -> int:
         """Give an id that no stream ever had."""
+        ...
+
+    def take_rows(self) -> Mapping[str, bytes]:
+        """Give the rows that were kept (`Journal.keep`), by key; called once, when the table adopts them."""
         ...
 
     def new_content(self, stream: Stream) -> Content:
@@ -146,6 +150,14 @@ class Journal(Backlog, Protocol):
 
     def release_parts(self, entry: StreamEntry, numbers: list[int]) -> None:
         """Note that parts are no longer staged, so that what held their bytes can be removed."""
+        ...
+
+    def keep(self, rows: Mapping[str, bytes | None]) -> None:
+        """Keep rows by key, or remove those without a value: all in one record, in order with other changes.
+
+        What is in them is the table's business (`subscriptions.rows`). An engine stores the bytes, and gives
+        them back when it is opened (`Streams.take_rows`).
+        """
         ...
 
     def confirm(self, decision: D) -> D | Pending[Any]:

@@ -1,7 +1,7 @@
 """The engine in memory: for tests, caches, and streams that may be lost. Every change is final at once."""
 
 import secrets
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TypeVar
 
 from millstream.protocol import configuration, lifecycle, parts, retention, streams
@@ -64,6 +64,10 @@ class MemoryStreams:
         """Give an id that no stream ever had."""
         self.last_id += 1
         return self.last_id
+
+    def take_rows(self) -> dict[str, bytes]:
+        """Nothing is left of an earlier run."""
+        return {}
 
     def new_content(self, stream: Stream) -> TrimmedPieces:
         """Make the place for a new stream's bytes."""
@@ -153,6 +157,9 @@ class MemoryJournal:
 
     def release_parts(self, entry: StreamEntry, numbers: list[int]) -> None:
         """Parts have no files here."""
+
+    def keep(self, rows: Mapping[str, bytes | None]) -> None:
+        """The table has what is in the rows, for as long as anything lasts here."""
 
     def confirm(self, decision: D) -> D:
         """Everything is final."""

@@ -63,6 +63,8 @@ from millstream.store.quotas import Quotas
 from millstream.store.reading import Reading, list_page
 from millstream.store.schedule import Schedule
 from millstream.store.slices import Slices
+from millstream.store.subscribing import SubscriptionHost
+from millstream.store.subscriptions.subscriptions import Subscriptions
 
 _TURN_S: Final = 0.002  # for ending streams whose time is over, before others are served
 _TOGETHER: Final = 64  # streams that end in one record
@@ -82,6 +84,9 @@ class Table(Store):
         self._endings = Endings(engine, self._slices)
         self._finding = Finding(engine, self._endings)
         self._reading = Reading(self._finding, engine.journal, self._slices)
+        self.subscriptions = Subscriptions(SubscriptionHost(engine, self._finding, self._slices, self.append))
+        self._waking = self.subscriptions.waking
+        self._endings.on_ended = self._waking.after_ending
         self._adopt_streams()
         engine.on_recovered = self._adopt_streams
 
@@ -97,6 +102,7 @@ class Table(Store):
             if entry.staged:
                 self._schedule.watch_parts(entry)
         self._newest_id = self._streams.last_id
+        self.subscriptions.adopt(self._streams.take_rows())
 
     # -- Changes ---------------------------------------------------------------------------------
 
@@ -125,7 +131,13 @@ class Table(Store):
             forks.share(source.stream, stream.base)
         self._endings.add(name)
         self._schedule.watch(entry)
+        base = stream.tail - len(plan.data)
+        wakes = self.subscriptions.entries and self._waking.before_create(
+            name, base, has_data=bool(plan.data), now_ms=now_ms
+        )
         created = self._journal.create(entry, plan)
+        if wakes:
+            self._waking.after_append(now_ms)
         # Apart from the answer: nobody may wait for that any more.
         visible: Eventually[lifecycle.Create | Unstored] = self._journal.confirm(plan)
         when(visible, self._report_created)
@@ -149,6 +161,11 @@ class Table(Store):
             if streams.renews_ttl(plan):
                 self._finding.renew(entry, now_ms)
             return self._journal.confirm(plan)
+        wakes = (
+            self.subscriptions.entries
+            and plan.data
+            and self._waking.before_append(name, entry.stream.tail, now_ms)
+        )
         self._streams.before_change(entry)
         if plan.data:
             entry.content.append(plan.data, entry.stream.arrival_ms(now_ms))
@@ -157,7 +174,10 @@ class Table(Store):
             self._endings.drop_all_parts(entry)
         if entry.stream.retention:
             self._schedule.watch(entry)
-        return self._journal.append(entry, plan, now_ms)
+        done = self._journal.append(entry, plan, now_ms)
+        if wakes:
+            self._waking.after_append(now_ms)
+        return done
 
     def delete(self, name: str, now_ms: int) -> Eventually[Deleted]:
         """Delete a stream; its bytes stay while forks need them."""
@@ -203,11 +223,19 @@ class Table(Store):
             if streams.renews_ttl(plan):
                 self._finding.renew(entry, now_ms)
             return self._journal.confirm(plan)
+        wakes = (
+            self.subscriptions.entries
+            and plan.size
+            and self._waking.before_append(name, entry.stream.tail, now_ms)
+        )
         self._streams.before_change(entry)
         self._journal.release_parts(entry, entry.commit(plan, now_ms))
         if entry.stream.retention:
             self._schedule.watch(entry)
-        return self._journal.commit(entry, plan, now_ms)
+        done = self._journal.commit(entry, plan, now_ms)
+        if wakes:
+            self._waking.after_append(now_ms)
+        return done
 
     def drop_part(self, name: str, id: str, now_ms: int) -> Eventually[Dropped]:
         """Drop a part; one that is not there counts as dropped."""
@@ -241,7 +269,7 @@ class Table(Store):
         if not isinstance(entry, StreamEntry):
             return entry
         plan = trims.plan_trim(entry.stream, request, entry)
-        if not isinstance(plan, trims.Trimmed):
+        if request.preview or not isinstance(plan, trims.Trimmed):
             return self._journal.confirm(plan)
         if plan.change is None:
             self._finding.renew(entry, now_ms)
@@ -320,6 +348,7 @@ class Table(Store):
             self._expire_some(map(self._load_due, _batches(self.engine.due(now_ms))), now_ms, ends_s)
             or self._expire_some(_batches(self._schedule.due(by_name, now_ms)), now_ms, ends_s)
             or self._expire_some(_batches(self._schedule.overfull(by_name)), now_ms, ends_s)
+            or self._waking.tick(now_ms)
         )
 
     def _expire_some(self, due: Iterator[list[StreamEntry]], now_ms: int, ends_s: float) -> bool:

@@ -16,6 +16,8 @@ import pytest
 
 import millstream
 import millstream.aio
+from millstream import subscriptions
+from millstream.aio import subscriptions as aio_subscriptions
 from millstream.httpx import AsyncHttpxTransport, HttpxTransport
 from python_client.shells import Async, Blocking, Sync
 from running import Server
@@ -29,6 +31,10 @@ class SyncOverHttpx(Sync):
         transport = HttpxTransport(self._http)
         self.DurableStream = _with(millstream.DurableStream, transport)
         self.stream = partial(millstream.stream, client=transport)
+        self.Subscriptions = _with(subscriptions.Subscriptions, transport)
+        self.PullWorker = partial(subscriptions.PullWorker, client=transport)
+        self.WebhookVerifier = _with(subscriptions.WebhookVerifier, transport)
+        self.call_back = partial(subscriptions.call_back, client=transport)
 
     def close(self) -> None:
         self._http.close()
@@ -43,6 +49,10 @@ class AsyncOverHttpx(Async):
         transport = AsyncHttpxTransport(self._http)
         self.DurableStream = Blocking(self, _with(millstream.aio.DurableStream, transport))
         self.stream = Blocking(self, partial(millstream.aio.stream, client=transport))
+        self.Subscriptions = Blocking(self, _with(aio_subscriptions.Subscriptions, transport))
+        self.PullWorker = Blocking(self, partial(aio_subscriptions.PullWorker, client=transport))
+        self.WebhookVerifier = Blocking(self, _with(aio_subscriptions.WebhookVerifier, transport))
+        self.call_back = Blocking(self, partial(aio_subscriptions.call_back, client=transport))
 
     def close(self) -> None:
         self.run(self._closed())

@@ -34,7 +34,9 @@ def test_both_shells_have_the_same_files() -> None:
     assert modules("aio") == modules("sync") - SYNC_ONLY
 
 
-@pytest.mark.parametrize("name", ["parts", "producer", "responses", "streams"])
+@pytest.mark.parametrize(
+    "name", ["parts", "producer", "responses", "streams", "subscriptions", "webhooks", "workers"]
+)
 def test_twins_define_the_same_public_names(name: str) -> None:
     sync, aio = (public_names(ROOT / shell / f"{name}.py") for shell in ("sync", "aio"))
     assert aio - ASYNC_ONLY == sync

@@ -57,7 +57,7 @@ class Auth:
         """Refuse what a request may not do; AnyCable's rules apply to reads without a Bearer token."""
         if request.is_identified:
             return refuse(request.grant, action, name)
-        by_bearer = self._keyring and _bearer(request)
+        by_bearer = self._keyring and bearer(request)
         if action is Action.READ and self._readers is not None and not by_bearer:
             return self._readers.identify(request, name, now_s)
         return self.identify(request, now_s) or refuse(request.grant, action, name)
@@ -66,7 +66,7 @@ class Auth:
         """Set the request's grant from its token, or refuse the request."""
         if self.is_open or request.is_identified:
             return None
-        token = _bearer(request)
+        token = bearer(request)
         if not token:
             return problems.missing_token("a token as Authorization: Bearer")
         granted = self._verify(token, now_s)
@@ -90,7 +90,8 @@ class Auth:
         return granted
 
 
-def _bearer(request: Request) -> bytes:
+def bearer(request: Request) -> bytes:
+    """Give the token that a request carries; empty when it carries none."""
     scheme, _, token = request.headers.get(b"authorization", b"").partition(b" ")
     return token.strip() if scheme.lower() == b"bearer" else b""
 

@@ -42,6 +42,9 @@ _YIELD_BYTES = 32 * 1024  # the transport reads on at once while so much arrives
 _LINGER_S = 2.0
 _LINGER_BYTES = 4 * 2**20
 
+_FEED_REQUEST = Request(b"GET", b"", b"", {}, b"")
+"""Stands for the request of a feed once that has begun: a feed needs nothing more of it, and lasts long."""
+
 
 class Connection(asyncio.Protocol):
     """One client's connection."""
@@ -366,6 +369,7 @@ class Connection(asyncio.Protocol):
         self._chunked = request.takes_chunks
         common = self._server.common_headers(request.headers.get(b"origin"))
         self._transport.write(encode_stream_head(feed.head, common, chunked=self._chunked))
+        self._answering = _FEED_REQUEST
         self._feed = feed
         feed.start(self)
 

@@ -8,13 +8,15 @@ what is malformed.
                                v too large,         v too large, or not allowed
                              refusal: nothing after it is a request
 
+Most connections wait, and most requests are plain. So llhttp, and what one request needs, are made when there
+is a request for them: they would be most of what a connection holds.
+
 A body of more than `SMALL_BODY_BYTES` is only read after `check_head` has seen the head of its request: who
 may not send it is refused before it fills memory.
 """
 
-from collections import deque
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 import httptools
 
@@ -28,6 +30,8 @@ from millstream.server.request import SMALL_BODY_BYTES, Request
 from millstream.server.settings import Settings
 
 _MAX_QUEUED = 64
+_NO_HEADERS: Final[dict[bytes, bytes]] = {}  # shared: nothing is added to it
+_NO_BODY: Final = bytearray()  # shared, too
 
 CheckHead = Callable[[Request], Reply | None]
 """Refuses a request with a large body by its head."""
@@ -69,8 +73,8 @@ class RequestParser:
         self._client = client
         self._max_body_bytes = settings.max_body_bytes
         self._max_plain_bytes = min(settings.max_header_bytes, settings.max_url_bytes)
-        self._llhttp: Any = httptools.HttpRequestParser(self)
-        self.requests: deque[Request] = deque()
+        self._llhttp: Any = None  # until there is something for it to parse
+        self.requests: list[Request] = []  # few: a deque takes ten times the room of an empty list
         self.queued_bytes = 0
         self.refusal: Reply | None = None
         self._begin()
@@ -82,9 +86,9 @@ class RequestParser:
         self.head_bytes = 0  # received of a head that is not whole, or since the last byte of a body
         self.body_bytes = 0  # received of a body that is not whole
         self._url = b""
-        self._headers: dict[bytes, bytes] = {}
+        self._headers = _NO_HEADERS
         self._request: Request | None = None
-        self._body = bytearray()
+        self._body = _NO_BODY
         self._field_bytes = 0
         self._expects_continue = False
 
@@ -110,7 +114,7 @@ class RequestParser:
 
     def take(self) -> Request:
         """Take the next request from the queue."""
-        request = self.requests.popleft()
+        request = self.requests.pop(0)
         self.queued_bytes -= len(request.body)
         return request
 
@@ -167,6 +171,8 @@ class RequestParser:
         self.queued_bytes += len(request.body)
 
     def _feed_llhttp(self, data: bytes) -> None:
+        if data and self._llhttp is None:
+            self._llhttp = httptools.HttpRequestParser(self)
         while data:
             try:
                 self._llhttp.feed_data(data)
@@ -197,7 +203,7 @@ class RequestParser:
         self._expects_plain = False
         if self.refusal is None:
             self.refusal = reply
-            self._body = bytearray()
+            self._body = _NO_BODY
             self.body_bytes = 0
 
     def abandon(self) -> None:
@@ -215,6 +221,7 @@ class RequestParser:
     def on_message_begin(self) -> None:
         """A request has begun."""
         self.is_idle = self._expects_plain = False
+        self._headers, self._body = {}, bytearray()
 
     def on_url(self, url: bytes) -> None:
         """Take a part of the request's target."""

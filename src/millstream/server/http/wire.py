@@ -28,8 +28,11 @@ def date_line(now_s: float) -> bytes:
 def encode_head(reply: Reply, common: bytes, *, has_body: bool, keep_alive: bool) -> bytes:
     """Write a reply up to its body; `common` are header lines that every reply has."""
     parts = [_STATUS_LINES[reply.status], common]
-    for field in reply.headers:
-        parts.append(b"%b: %b\r\n" % field)  # noqa: PERF401  a comprehension costs a call
+    if reply.lines:
+        parts.append(reply.lines)
+    else:
+        for field in reply.headers:
+            parts.append(b"%b: %b\r\n" % field)  # noqa: PERF401  a comprehension costs a call
     if not keep_alive:
         parts.append(b"connection: close\r\n")
     has_length = has_body and reply.status not in _BODILESS

@@ -19,6 +19,7 @@ from millstream.server.live.readers import LiveReaders
 KEEP_ALIVE_S = 15.0
 
 _keep_alive = plain_frame(KEEP_ALIVE)
+_SENT_HEAD = Reply(200, [])
 
 
 class Sink(Protocol):
@@ -53,7 +54,8 @@ class EventFeed(ABC):
         self._max_age_s = min(max_age_s, live.settings.sse_ttl_s)
 
     def start(self, sink: Sink) -> None:
-        """Send what there is now, then every change."""
+        """Send what there is now, then every change; the head was sent, and is not needed any more."""
+        self.head = _SENT_HEAD
         self._sink = sink
         self._last_sent_s = asyncio.get_running_loop().time()
         self._ends_at_s = self._last_sent_s + self._max_age_s

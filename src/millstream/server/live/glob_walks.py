@@ -16,6 +16,7 @@ from typing import Final
 
 import msgspec
 
+from millstream.protocol import origins
 from millstream.protocol.events import EventsRequest, Origin, literal_prefix
 from millstream.protocol.offsets import NOW, START
 from millstream.protocol.streams import Stream
@@ -29,7 +30,7 @@ class Join(msgspec.Struct, frozen=True):
     """A stream to follow, and from where."""
 
     name: str
-    offset: int
+    offset: int | origins.Origin
     by_glob: bool = True
     id: int = 0
     """Of a stream that a glob has found; an older one of the same name is gone."""

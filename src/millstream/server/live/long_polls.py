@@ -1,13 +1,17 @@
 """Long-polls: a reader at the tail is answered at the next change, or after a while without one.
 
+Readers that wait at the same offset get the same answer: the first that are woken make it, and the others
+find it among the recent responses.
+
 PROTOCOL.md 5.7; rules L1 to L3, X10.
 """
 
 import asyncio
+from collections.abc import Hashable
 
 import msgspec
 
-from millstream.protocol import caching, replies
+from millstream.protocol import caching, cursors, replies
 from millstream.protocol.http import Reply
 from millstream.protocol.reads import Chunk, PollOutcome, poll_outcome, poll_timeout_ms
 from millstream.protocol.requests import ReadRequest
@@ -25,8 +29,16 @@ class LongPoll(Pending[Reply | EventFeed]):
     __slots__ = ("_cache", "_chunk", "_is_resolved", "_live", "_name", "_request", "_timer")
 
     def __init__(
-        self, live: LiveReaders, name: str, request: ReadRequest, chunk: Chunk, caller: Caller
+        self,
+        live: LiveReaders,
+        name: str,
+        request: ReadRequest,
+        chunk: Chunk,
+        caller: Caller,
+        *,
+        is_fresh: bool = False,
     ) -> None:
+        """Wait; a chunk that is fresh was read in this turn, so the stream cannot have changed since."""
         super().__init__(self._stop)
         self._cache = caching.for_read(request.offset, caller.cache, request.origin, is_empty=True)
         self._live = live
@@ -39,7 +51,8 @@ class LongPoll(Pending[Reply | EventFeed]):
         self._timer = asyncio.get_running_loop().call_later(timeout_s, self.give_up)
         live.polls.add(self)
         live.hub.watch(name, self)
-        self.wake()
+        if not is_fresh:
+            self.wake()
 
     def give_up(self) -> None:
         """Answer that there is nothing new."""
@@ -48,6 +61,10 @@ class LongPoll(Pending[Reply | EventFeed]):
     def wake(self) -> None:
         """Read again, and answer if there is something new."""
         live = self._live
+        recent = live.responses.find(self._key(self._chunk.stream_id))
+        if recent is not None:
+            self._answer(recent)
+            return
         found = live.read_held(self._name, self._request)
         if isinstance(found, Pending):
             found.then(self._found)
@@ -62,10 +79,18 @@ class LongPoll(Pending[Reply | EventFeed]):
         elif (outcome := poll_outcome(found, self._request.until)) is PollOutcome.DATA:
             cursor = self._live.cursor_after(self._request.cursor)
             reply = replies.read(found, cursor=cursor, cache=self._cache, is_resolved=self._is_resolved)
-            self._answer(with_long_body(reply, self._live.store, self._name, found))
+            reply = with_long_body(reply, self._live.store, self._name, found)
+            if not found.lifetime:  # else each read renews it
+                self._live.responses.keep(self._name, self._key(found.stream_id), reply, found.end)
+            self._answer(reply)
         elif outcome is PollOutcome.END:
             self._chunk = found
             self.give_up()
+
+    def _key(self, stream_id: int) -> Hashable:
+        """Give all that an answer depends on: the place, the client's cursor, and the interval it is in."""
+        interval = cursors.current_cursor(self._live.clock_ms())
+        return self._name, stream_id, self._request, self._cache, self._is_resolved, interval
 
     def _answer(self, reply: Reply) -> None:
         if self in self._live.polls:

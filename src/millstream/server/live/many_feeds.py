@@ -20,7 +20,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final, TypeVar
 
-from millstream.protocol import cursors, events, problems, replies
+from millstream.protocol import cursors, events, origins, problems, replies
 from millstream.protocol.events import MAX_STREAMS, EventsRequest
 from millstream.protocol.http import Reply
 from millstream.protocol.offsets import NOW
@@ -266,9 +266,9 @@ class ManyFeed(EventFeed):
         self._live.hub.watch(name, stream)
         self._await(self._peek(name, join.offset), partial(self._joined, stream))
 
-    def _peek(self, name: str, offset: int) -> Eventually[Read]:
-        now_ms = self._live.clock_ms()
-        return self._live.store.read(name, ReadRequest(offset), MAX_EVENT_BYTES, now_ms, peek=True)
+    def _peek(self, name: str, begin: int | origins.Origin) -> Eventually[Read]:
+        asked = ReadRequest(begin) if isinstance(begin, int) else ReadRequest(origin=begin)
+        return self._live.store.read(name, asked, MAX_EVENT_BYTES, self._live.clock_ms(), peek=True)
 
     def _joined(self, stream: _Followed, found: Read) -> None:
         name = stream.name

@@ -101,5 +101,5 @@ class LiveReaders:
         if name in self.hub.readers:
             self.frames.forget(name)
             self.hub.changed(name)
-        if name in self.responses.urls:
+        if name in self.responses.keys:
             self.responses.forget(name)

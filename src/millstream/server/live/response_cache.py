@@ -1,38 +1,64 @@
 """Recent responses, shared by readers that ask for the same.
 
-Readers that follow a stream ask for the same few small ranges. The response stays the same until the
-stream changes, so it is kept until then. Responses that depend on more than the URL are not kept:
-those that renew a lifetime, and those large enough to be compressed.
+Readers that follow a stream ask for the same few ranges, and those that wait for new data are all answered
+with it. Such a response is made once, with its header lines, and kept until the stream changes.
+
+Most requests are never repeated: a reader goes on from another offset each time. They must not pay for
+this. So a response is kept when it is made for the second time since the stream has changed; the first time
+costs an entry in a small table. Responses that depend on more than their key are not kept: those that renew
+a lifetime, and those about a time that is counted from the request.
 """
 
-from millstream.protocol.http import Reply
+from collections.abc import Hashable
+from typing import Final
 
-_KEPT_STREAMS = 4096
-_KEPT_PER_STREAM = 32
+from millstream.protocol.http import Reply
+from millstream.server.http.wire import encode_headers
+
+_KEPT_STREAMS: Final = 4096
+_KEPT_PER_STREAM: Final = 32
+_KEPT_BYTES: Final = 16 * 2**20
+_MAX_BYTES: Final = 64 * 1024  # of one response
+_REMEMBERED: Final = 4096  # responses that were made once
 
 
 class ResponseCache:
-    """Responses by URL, dropped when their stream changes."""
+    """Responses by what was asked, dropped when their stream changes."""
 
     def __init__(self) -> None:
-        self._by_url: dict[bytes, Reply] = {}
-        self.urls: dict[str, list[bytes]] = {}
+        self._by_key: dict[Hashable, Reply] = {}
+        self.keys: dict[str, list[Hashable]] = {}
         """Of the streams whose responses are kept."""
-        self.find = self._by_url.get
+        self.find = self._by_key.get
+        self._kept_bytes = 0
+        self._made: dict[int, int] = {}  # where responses ended, by the hashes of their keys
 
-    def keep(self, name: str, url: bytes, reply: Reply) -> None:
-        """Keep the response to a request until the stream changes."""
-        if len(self.urls) >= _KEPT_STREAMS:
-            self._by_url.clear()
-            self.urls.clear()
-        urls = self.urls.setdefault(name, [])
-        if url not in self._by_url:  # it is, when a condition made the request ask the store once more
-            if len(urls) >= _KEPT_PER_STREAM:
-                return
-            urls.append(url)
-        self._by_url[url] = reply
+    def keep(self, name: str, key: Hashable, reply: Reply, end: int) -> None:
+        """Keep a response until its stream changes, if it was made before; `end` is where it ends."""
+        mark = hash(key)
+        if self._made.get(mark) != end:
+            if len(self._made) >= _REMEMBERED:
+                self._made.clear()
+            self._made[mark] = end
+            return
+        body = reply.body
+        if not isinstance(body, bytes) or len(body) > _MAX_BYTES:
+            return
+        if len(self.keys) >= _KEPT_STREAMS or self._kept_bytes > _KEPT_BYTES:
+            self.clear()
+        keys = self.keys.setdefault(name, [])
+        if len(keys) < _KEPT_PER_STREAM and key not in self._by_key:  # else it is that of a conditional read
+            keys.append(key)
+            self._by_key[key] = Reply(reply.status, reply.headers, body, encode_headers(reply.headers))
+            self._kept_bytes += len(body)
 
     def forget(self, name: str) -> None:
         """Drop the responses of a stream: it has changed."""
-        for url in self.urls.pop(name, ()):
-            del self._by_url[url]
+        for key in self.keys.pop(name, ()):
+            self._kept_bytes -= len(self._by_key.pop(key).body)
+
+    def clear(self) -> None:
+        """Drop everything."""
+        self._by_key.clear()
+        self.keys.clear()
+        self._kept_bytes = 0

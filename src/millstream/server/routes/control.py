@@ -6,6 +6,7 @@ DELETE the same    deletes many (`deletions`); only streams that the token may w
 GET __ds/events    events of many streams (`events`); POST for parameters that are too long for a URL
 POST __ds/parts    stages or commits parts of many streams (`many_parts`)
 GET __ds/access    what the token allows, on one stream or on any
+__ds/subscriptions subscriptions, jwks.json and keys/rotate with them (`subscriptions`)
 GET __ds/metrics   for Prometheus; this and the next two need the scope `admin` if tokens are required
 GET __ds/server    version, uptime, sizes and totals
 GET __ds/history   the numbers of the last 15 minutes
@@ -37,6 +38,7 @@ from millstream.server.routes.deletions import Deletions
 from millstream.server.routes.events import EventRoutes
 from millstream.server.routes.listing import Listing
 from millstream.server.routes.pages import Pages
+from millstream.server.routes.subscriptions import SubscriptionRoutes
 from millstream.server.telemetry import metrics
 from millstream.server.telemetry.metrics import Metrics
 from millstream.server.telemetry.overview import Overview
@@ -60,6 +62,7 @@ class Control:
         origins: Origins,
         metrics: Metrics,
         overview: Overview,
+        subscriptions: SubscriptionRoutes,
         clock_ms: Callable[[], int],
     ) -> None:
         self._store = store
@@ -71,6 +74,7 @@ class Control:
         self._origins = origins
         self._metrics = metrics
         self._overview = overview
+        self._subscriptions = subscriptions
         self._clock_ms = clock_ms
         self._pages = Pages(live.settings.path)
         events = EventRoutes(live, auth, metrics, clock_ms)
@@ -91,18 +95,20 @@ class Control:
             "streams": self._look_up,
         }
 
-    def find(self, path: str) -> dict[bytes, Callable[[Request], Answer]]:
-        """Find the handlers for a path below `__ds`, by method; none where there is nothing."""
+    def find(self, path: str, root: str) -> dict[bytes, Callable[[Request], Answer]]:
+        """Find the handlers for a path below `__ds` of a root, by method; none where there is nothing."""
         shows = self._routes.get(path) or self._pages.find(path)
         handlers = {b"GET": shows, b"HEAD": shows} if shows is not None else {}
         if (deletes := self._deletes.get(path)) is not None:
             handlers[b"DELETE"] = deletes
         if (posts := self._posts.get(path)) is not None:
             handlers[b"POST"] = posts
-        return handlers
+        return handlers or self._subscriptions.find(path, root)
 
-    def refuse_body(self, path: str, request: Request) -> Reply | None:
+    def refuse_body(self, path: str, root: str, request: Request) -> Reply | None:
         """Refuse a large body by the head of its request: most paths take none, and none of a stranger."""
+        if self._subscriptions.find(path, root):
+            return self._subscriptions.refuse_body(path, root, request)
         if request.method != b"POST" or path not in self._posts:
             return problems.UNEXPECTED_BODY
         return self._auth.identify(request, self._clock_ms() / 1000)

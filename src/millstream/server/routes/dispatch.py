@@ -12,11 +12,19 @@ from functools import lru_cache
 from millstream.protocol import headers, problems
 from millstream.protocol.errors import RequestError
 from millstream.protocol.http import Reply
-from millstream.protocol.names import STREAM_ROOTS, below_mount, control_path, is_reserved, parse_name
+from millstream.protocol.names import (
+    RESERVED,
+    STREAM_ROOTS,
+    below_mount,
+    control_path,
+    is_reserved,
+    parse_name,
+)
 from millstream.protocol.queries import Query
 from millstream.protocol.replies import reply_to
 from millstream.protocol.requests import parse_access
 from millstream.protocol.streams import NotFound
+from millstream.protocol.subscriptions.requests import FOLDER, SETTLING, parse_target
 from millstream.server.access import cors
 from millstream.server.access.admission import Admission
 from millstream.server.access.auth import Auth, keep_private
@@ -24,6 +32,8 @@ from millstream.server.access.grants import Action
 from millstream.server.access.limits import Limits
 from millstream.server.access.origins import Origins
 from millstream.server.anycable.reads import Reads as AnyCableReads
+from millstream.server.deliveries.delivery_metrics import DeliveryMetrics
+from millstream.server.deliveries.sending import Deliveries
 from millstream.server.live.readers import LiveReaders
 from millstream.server.request import Answer, Request
 from millstream.server.routes.control import Control
@@ -31,12 +41,14 @@ from millstream.server.routes.deletions import Deletions
 from millstream.server.routes.listing import CursorSeal, Listing
 from millstream.server.routes.pages import at_root
 from millstream.server.routes.reads import ReadRoutes
+from millstream.server.routes.subscriptions import SubscriptionRoutes
 from millstream.server.routes.writes import WriteRoutes, failed
 from millstream.server.settings import Settings
 from millstream.server.telemetry.engine_metrics import EngineMetrics, SizeWatch
 from millstream.server.telemetry.latencies import CONTROL
 from millstream.server.telemetry.metrics import Labelled, Metrics
 from millstream.server.telemetry.overview import Overview
+from millstream.server.webhooks.policies import webhook_policy
 from millstream.store.base import Store
 from millstream.store.pending import when
 
@@ -53,11 +65,15 @@ _CONTROL_ACTIONS = {
     "events": Action.READ,
     "parts": Action.WRITE,
     "access": Action.READ,
+    "subscriptions": Action.READ,
+    "keys/rotate": Action.ADMIN,
     "metrics": Action.ADMIN,
     "server": Action.ADMIN,
     "history": Action.ADMIN,
 }
-_COUNTED_CONTROLS = tuple(_CONTROL_ACTIONS)  # what costs something; whether the server lives, all may ask
+_COUNTED_CONTROLS = tuple(
+    path.partition("/")[0] for path in _CONTROL_ACTIONS
+)  # what costs something; whether the server lives, all may ask
 _KEPT_PLACES = 8192
 
 Route = Callable[[str, Request], Answer]
@@ -80,6 +96,8 @@ class Routes:
         sizes = SizeWatch(store)
         self.metrics.include(EngineMetrics(store, sizes))
         self.overview = Overview(self.live, self.metrics, sizes, clock_ms())
+        self.deliveries = Deliveries(store, clock_ms)
+        self.metrics.include(DeliveryMetrics(store, self.deliveries, clock_ms))
         self._clock_ms = clock_ms
         seal = CursorSeal()
         self._listing = Listing(store, seal, clock_ms)
@@ -108,6 +126,9 @@ class Routes:
         self.cors = cors.Cors(settings.cors_origin)
         self._origins = Origins(settings, is_open=auth.is_open, by_application=auth.by_application)
         self._checks_host, self._accepted_hosts = self._origins.checks_host, self._origins.accepted_hosts
+        self.deliveries.policy = webhook_policy(settings, is_open=auth.is_open)
+        self.deliveries.timeout_s = settings.webhook_timeout_s
+        self.store.subscriptions.registry.max_subscriptions = settings.max_subscriptions
         self.controls = Control(
             self.store,
             self.live,
@@ -118,6 +139,7 @@ class Routes:
             self._origins,
             self.metrics,
             self.overview,
+            SubscriptionRoutes(self.store, settings, auth, self._origins, self.deliveries, self._clock_ms),
             self._clock_ms,
         )
         self._writes.adopt(settings, self._origins)
@@ -125,6 +147,7 @@ class Routes:
         self.is_guarded = self._limits.are_on or not auth.is_open
         """Whether anybody may be refused for who he is, or for how often he asks."""
         self.place.cache_clear()
+        self.live.responses.clear()  # they depend on the settings
 
     async def close(self) -> None:
         """Stop the threads; what they work on is finished."""
@@ -139,8 +162,8 @@ class Routes:
         try:
             name, elsewhere = self.place(request.path, request.mount)
             refusal = self._origins.refuse_host(request) if self._checks_host else None
-            if elsewhere == self._control and (paths := _control_paths(name)):
-                return refusal or self.controls.refuse_body(paths[0], request)
+            if elsewhere == self._control and (places := _control_places(name)):
+                return refusal or self.controls.refuse_body(*places[0], request)
             if elsewhere is not None or request.method not in (b"PUT", b"POST"):
                 return problems.UNEXPECTED_BODY
             if refusal is None and self.is_guarded:
@@ -159,9 +182,9 @@ class Routes:
             return []  # it is refused for its path
         if elsewhere is not None and elsewhere != self._anycable:
             return [
-                (_control_action(path, request.method), name)
-                for path in _control_paths(name)
-                if path in _CONTROL_ACTIONS
+                needed
+                for path, root in _control_places(name)
+                for needed in _control_needs(path, root, name, request.method)
             ]
         needed = [(_ACTIONS[request.method], name)] if request.method in _ACTIONS else []
         source = request.headers.get(headers.STREAM_FORKED_FROM) if request.method == b"PUT" else None
@@ -174,7 +197,11 @@ class Routes:
         """List the actions that a request of `__ds/access` asks about; it needs none of them."""
         try:
             name, elsewhere = self.place(request.path, request.mount)
-            if elsewhere is None or elsewhere == self._anycable or "access" not in _control_paths(name):
+            if (
+                elsewhere is None
+                or elsewhere == self._anycable
+                or "access" not in dict(_control_places(name))
+            ):
                 return []
             return [(action, parse_access(Query(request.query)) or name) for action in Action]
         except RequestError:
@@ -261,8 +288,8 @@ class Routes:
     # -- Control APIs ----------------------------------------------------------------------------
 
     def _control(self, name: str, request: Request) -> Answer:
-        paths = _control_paths(name)
-        handlers = self.controls.find(paths[0]) if paths else {}
+        places = _control_places(name)
+        handlers = self.controls.find(*places[0]) if places else {}
         if not handlers:
             return problems.nothing_at(name)
         if request.method == b"OPTIONS":
@@ -270,15 +297,24 @@ class Routes:
         route = handlers.get(request.method)
         if route is None:
             return problems.method_not_allowed(b", ".join([*handlers, b"OPTIONS"]))
-        if self._limits.are_on and paths[0] in _COUNTED_CONTROLS:
+        if self._limits.are_on and places[0][0].partition("/")[0] in _COUNTED_CONTROLS:
             rates = self._limits.by_address(request.client)
             return when(rates.refusal or route(request), rates.written_on)
         return route(request)
 
 
-def _control_action(path: str, method: bytes) -> Action:
-    return Action.WRITE if method == b"DELETE" else _CONTROL_ACTIONS[path]
+def _control_needs(path: str, root: str, name: str, method: bytes) -> list[tuple[Action, str]]:
+    """List what a request to a control path needs; a subscription is a path of its own, where it is."""
+    target = parse_target(path)
+    if target is not None:
+        own = f"{root}{RESERVED}/{FOLDER}/{target.id}"
+        is_read = method in (b"GET", b"HEAD")
+        return [] if target.action in SETTLING else [(Action.READ if is_read else Action.WRITE, own)]
+    if path not in _CONTROL_ACTIONS:
+        return []
+    return [(Action.WRITE if method == b"DELETE" else _CONTROL_ACTIONS[path], name)]
 
 
-def _control_paths(name: str) -> list[str]:
-    return [path for root in STREAM_ROOTS if (path := control_path(name, root)) is not None]
+def _control_places(name: str) -> list[tuple[str, str]]:
+    """Give the control path in a name, and the stream root that it is below."""
+    return [(path, root) for root in STREAM_ROOTS if (path := control_path(name, root)) is not None]

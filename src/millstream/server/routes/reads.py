@@ -5,10 +5,10 @@ held in memory (compressed if the client asks for it), piece by piece from the s
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from functools import partial
 
-from millstream.protocol import caching, headers, replies
+from millstream.protocol import caching, cursors, headers, replies
 from millstream.protocol.http import Header, Reply
 from millstream.protocol.origins import Ago
 from millstream.protocol.queries import Query
@@ -59,11 +59,14 @@ class ReadRoutes:
     def read(self, name: str, request: Request) -> Answer:
         """Answer a GET."""
         self.metrics.reads += 1
-        url = request.path + b"?" + request.query
-        if request.token or b"authorization" in request.headers:  # else the response is public
-            url = request.cache_control + url  # a path begins with a slash, so these never collide
-        recent = self.live.responses.find(url)
-        if recent is not None and b"if-none-match" not in request.headers:
+        fields = request.headers
+        key = request.path + b"?" + request.query
+        if request.token or b"authorization" in fields:  # else the response is public
+            key = request.cache_control + key  # a path begins with a slash, so these never collide
+        if b"accept-encoding" in fields:
+            key = fields[b"accept-encoding"] + b"\n" + key  # which no header and no URL contains
+        recent = self.live.responses.find(key)
+        if recent is not None and b"if-none-match" not in fields:
             return recent
         read = parse_read(Query(request.query))
         if read.live is not NOT_LIVE:
@@ -71,21 +74,20 @@ class ReadRoutes:
         max_bytes = self.settings.max_chunk_bytes
         found = self.store.read(name, read, max_bytes, self._clock_ms(), held_bytes=PIECE_BYTES)
         if isinstance(found, Chunk):  # the common case, without a detour
-            return self._read_reply(name, request, read, url, found)
-        return when(found, partial(self._read_reply, name, request, read, url))
+            return self._read_reply(name, request, read, key, found)
+        return when(found, partial(self._read_reply, name, request, read, key))
 
-    def _read_reply(self, name: str, request: Request, read: ReadRequest, url: bytes, found: Read) -> Answer:
+    def _read_reply(self, name: str, request: Request, read: ReadRequest, key: bytes, found: Read) -> Answer:
         if isinstance(found, Chunk) and found.end - found.start > self.live.held_bytes:
             if not self._compresses(request, found):
                 return self._long_reply(name, request, read, found)
             return when(self.live.read_held(name, read), partial(self._coded_reply, name, request, read))
         reply = _read_reply(request, read, found)
-        if len(reply.body) >= MIN_BYTES:
-            return self.coded(request, reply)
-        is_lasting = not isinstance(read.origin, Ago)  # else it changes by itself
-        if reply.status == 200 and isinstance(found, Chunk) and not found.lifetime and is_lasting:
-            self.live.responses.keep(name, url, reply)
-        return reply
+        answer = self.coded(request, reply) if len(reply.body) >= MIN_BYTES else reply
+        is_lasting = reply.status == 200 and not isinstance(read.origin, Ago)  # that changes by itself
+        if is_lasting and isinstance(found, Chunk) and not found.lifetime and isinstance(answer, Reply):
+            self.live.responses.keep(name, key, answer, found.end)
+        return answer
 
     def _coded_reply(self, name: str, request: Request, read: ReadRequest, found: Read) -> Answer:
         """Compress a long response; a single message that is too long for that is sent as it is."""
@@ -131,19 +133,27 @@ class ReadRoutes:
         self.metrics.polls += not sse
         request.route = LIVE
         now_ms = self._clock_ms()
+        caller = Caller(request.grant.lasts_s(now_ms / 1000), request.cache_control)
         if sse:
             found = self.store.read(name, read, self.settings.max_chunk_bytes, now_ms, peek=True)
-        else:
-            found = self.live.read_held(name, read)
-        caller = Caller(request.grant.lasts_s(now_ms / 1000), request.cache_control)
-        return when(found, partial(self._feed if sse else self._long_poll, name, read, caller))
+            return when(found, partial(self._feed, name, read, caller))
+        key = name, read, caller.cache, cursors.current_cursor(now_ms)
+        recent = self.live.responses.find(key)
+        if recent is not None:
+            return recent
+        found = self.live.read_held(name, read)
+        if isinstance(found, Pending):
+            return when(found, partial(self._long_poll, name, read, caller, key, is_fresh=False))
+        return self._long_poll(name, read, caller, key, found, is_fresh=True)
 
     def _feed(self, name: str, read: ReadRequest, caller: Caller, found: Read) -> Reply | EventFeed:
         if not isinstance(found, Chunk):
             return reply_to(found)
         return StreamFeed(self.live, name, read, found, caller)
 
-    def _long_poll(self, name: str, read: ReadRequest, caller: Caller, found: Read) -> Answer:
+    def _long_poll(
+        self, name: str, read: ReadRequest, caller: Caller, key: Hashable, found: Read, *, is_fresh: bool
+    ) -> Answer:
         if not isinstance(found, Chunk):
             return reply_to(found)
         outcome = poll_outcome(found, read.until)
@@ -151,17 +161,20 @@ class ReadRoutes:
             cursor, is_resolved = self.live.cursor_after(read.cursor), read.origin is not None
             cache = caching.for_read(read.offset, caller.cache, read.origin)
             reply = replies.read(found, cursor=cursor, cache=cache, is_resolved=is_resolved)
-            return with_long_body(reply, self.store, name, found)
+            reply = with_long_body(reply, self.store, name, found)
+            if not found.lifetime and not isinstance(read.origin, Ago):
+                self.live.responses.keep(name, key, reply, found.end)
+            return reply
         if outcome is PollOutcome.END:
             return replies.nothing_new(found, 0)
-        return LongPoll(self.live, name, read, found, caller)
+        return LongPoll(self.live, name, read, found, caller, is_fresh=is_fresh)
 
     def head(self, name: str, request: Request) -> Answer:
         """Answer a HEAD."""
         self.metrics.reads += 1
         query = Query(request.query)
         if not asks_what_get_answers(query):
-            return when(self.store.head(name, self._clock_ms()), partial(_head_reply, request))
+            return self._describe(name, request)
         read = parse_read(query)
         found = self.store.read(name, read, self.settings.max_chunk_bytes, self._clock_ms(), peek=True)
 
@@ -181,6 +194,23 @@ class ReadRoutes:
 
         return when(when(found, shorten), reply)
 
+    def _describe(self, name: str, request: Request) -> Answer:
+        """Answer a HEAD that asks about the stream."""
+        responses, is_conditional = self.live.responses, b"if-none-match" in request.headers
+        recent = responses.find(name)  # reads have other keys
+        if recent is not None and not is_conditional:
+            return recent
+
+        def reply(found: Head) -> Reply:
+            if not isinstance(found, Stream):
+                return reply_to(found)
+            reply = replies.head(found, request.headers.get(b"if-none-match"))
+            if not found.lifetime and not is_conditional:
+                responses.keep(name, name, reply, found.tail)
+            return reply
+
+        return when(self.store.head(name, self._clock_ms()), reply)
+
 
 def _read_reply(request: Request, read: ReadRequest, found: Read) -> Reply:
     if not isinstance(found, Chunk):
@@ -193,12 +223,6 @@ def _read_reply(request: Request, read: ReadRequest, found: Read) -> Reply:
         ),
         is_resolved=read.origin is not None,
     )
-
-
-def _head_reply(request: Request, found: Head) -> Reply:
-    if not isinstance(found, Stream):
-        return reply_to(found)
-    return replies.head(found, request.headers.get(b"if-none-match"))
 
 
 def _choose_coding(request: Request, reply: Reply) -> tuple[bytes | None, list[Header]]:

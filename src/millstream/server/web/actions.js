@@ -36,7 +36,7 @@ export async function offerActions(mine) {
   if (current() !== mine) return;
   mine.access = here;
   allow($("fork-open"), anywhere.write, "The token does not allow to write any stream.");
-  allow($("delete-open"), here.write, here.reason);
+  for (const id of ["change-open", "trim-open", "delete-open"]) allow($(id), here.write, here.reason);
   showWritable(mine);
 }
 

@@ -2,6 +2,15 @@
 
 import { Problem } from "./server.js";
 
+/** Input that cannot be sent: words for each field, which are shown beside it. */
+export class WrongInput extends Problem {
+  /** `fields` are pairs of an element and words; its note is the element that it is described by. */
+  constructor(fields) {
+    super(400, fields[0][1]);
+    this.fields = fields;
+  }
+}
+
 /** Open a dialog; `values` fill its fields by name, `of` is the name of the stream it is about. */
 export function openDialog(id, values = {}, of = "") {
   const dialog = document.getElementById(id);
@@ -35,9 +44,24 @@ export function onAnswer(id, act) {
   });
 }
 
-export function showError(form, error) {
+export function showError(form, error, { focuses = true } = {}) {
   const line = form.querySelector(".problem");
-  line.hidden = !error;
-  line.textContent = error ? error.message : "";
+  const isOfFields = error instanceof WrongInput;
+  line.hidden = !error || isOfFields;
+  line.textContent = line.hidden ? "" : error.message;
+  showWrong(form, isOfFields ? error.fields : []);
+  if (isOfFields && focuses) error.fields[0][0].focus();
   if (error && !(error instanceof Problem)) throw error;
+}
+
+/** Show what is wrong beside each field. */
+function showWrong(form, fields) {
+  for (const field of form.querySelectorAll("[aria-invalid]")) field.removeAttribute("aria-invalid");
+  for (const note of form.querySelectorAll(".wrong")) note.hidden = true;
+  for (const [field, words] of fields) {
+    field.ariaInvalid = "true";
+    const note = document.getElementById(field.getAttribute("aria-describedby"));
+    note.textContent = words;
+    note.hidden = false;
+  }
 }

@@ -19,10 +19,19 @@ export async function describe({ name, stop }) {
   const tail = read.headers.get("Stream-Next-Offset");
   const contentType = read.headers.get("Content-Type");
   const size = { bytes: position(tail), inheritedBytes: 0 };
-  return { path: name, contentType, tail, ...size, closed: read.headers.has("Stream-Closed") };
+  const incarnation = read.headers.get("Stream-Incarnation");
+  return { path: name, contentType, tail, ...size, closed: read.headers.has("Stream-Closed"), incarnation };
 }
 
-export function showAbout({ about, kind }) {
+/** Show a stream that was opened: its properties, and how its messages can be shown and written. */
+export function showAbout(mine) {
+  showFacts(mine);
+  $("as").replaceChildren(...Object.entries(VIEWS[mine.kind]).map(([value, words]) => new Option(words, value)));
+  $("newline-field").hidden = mine.kind !== "text";
+  $("hex-field").hidden = mine.kind !== "binary";
+}
+
+export function showFacts({ about }) {
   const facts = [["Type", about.contentType], ["Size", bytes(about.bytes)]];
   if (about.inheritedBytes) facts.push(["Inherited", bytes(about.inheritedBytes)]);
   if (about.forkedFrom) facts.push(["Fork of", linkTo(about.forkedFrom)]);
@@ -38,9 +47,6 @@ export function showAbout({ about, kind }) {
   if (about.incarnation) facts.push(["Incarnation", about.incarnation]);
   $("facts").replaceChildren(...facts.map(([name, value]) => fact(name, value)));
   $("closed").hidden = !about.closed;
-  $("as").replaceChildren(...Object.entries(VIEWS[kind]).map(([value, words]) => new Option(words, value)));
-  $("newline-field").hidden = kind !== "text";
-  $("hex-field").hidden = kind !== "binary";
 }
 
 function fact(name, value) {

@@ -28,6 +28,10 @@ export class Found {
     }
   }
 
+  find(path) {
+    return this.items[this.#places.get(path)];
+  }
+
   /** Choose the page to ask for again: of those that hold one of these streams, the one asked for longest ago.
    *
    * Gives the name after which it begins, or null if there is none.

@@ -75,7 +75,7 @@ function follow(mine, offset) {
       say(state, STATES[state]);
       drawSoon(mine);
     },
-    restarted: () => open === mine && (mine.reports = new Reports()),
+    restarted: () => open === mine && openLag(mine.name),
   });
 }
 

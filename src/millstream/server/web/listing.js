@@ -4,8 +4,11 @@
 import { addressOf } from "./address.js";
 import { Found, PAGE } from "./found.js";
 import { fillRow } from "./listrows.js";
+import { LiveRows } from "./liverows.js";
+import { position } from "./offsets.js";
 import { ORDERS } from "./orders.js";
 import { offerToken } from "./reasons.js";
+import { wanted } from "./searching.js";
 import { Problem, ask, controlUrl } from "./server.js";
 import { VirtualList } from "./virtual.js";
 import { many } from "./words.js";
@@ -13,6 +16,7 @@ import { many } from "./words.js";
 const MOST = 250_000; // streams that are listed; a search finds others
 const ROW_PX = 44;
 const AGAIN_MS = 3000; // how often sizes are refreshed: all of a list of one page, or else one page of it
+const LIVE_MS = 250; // how often the rows are arranged at most while streams grow
 const TYPING_MS = 150;
 const FEW = 100; // folders with up to so many streams are open at first
 
@@ -36,7 +40,9 @@ const list = new VirtualList($("list"), ROW_PX, {
   open: (shown) => (shown.folder ? toggle(shown) : (location.hash = addressOf(shown.path))),
   turn,
   leave: () => query.focus(),
+  drawn: () => liveRows.show(visibleStreams()),
 });
+const liveRows = new LiveRows({ grew, ended: (path) => replace(path, { closed: true }), gone: () => reloadListing() });
 
 export function showAsOpen(name) {
   openName = name;
@@ -74,7 +80,10 @@ export function startListing() {
     load();
   });
   $("refresh").addEventListener("click", () => load());
-  window.addEventListener("token", () => load());
+  window.addEventListener("token", () => {
+    load();
+    liveRows.restart();
+  });
   setInterval(refresh, AGAIN_MS);
   load();
 }
@@ -95,7 +104,7 @@ async function load({ quietly = false } = {}) {
     do {
       const page = await ask(listingUrl(cursor), { signal: mine.signal });
       const { streams, cursor: next } = await page.json();
-      fresh.add(streams);
+      fresh.add(quietly ? streams.map(latest) : streams);
       cursor = next;
       if (!quietly || cursor === null) {
         found = fresh;
@@ -139,13 +148,6 @@ function listingUrl(cursor) {
   return controlUrl("streams", { ...wanted(query.value.trim()), cursor, limit: PAGE });
 }
 
-/** Interpret a search: with a star it is a glob, with a leading slash a prefix, otherwise part of a name. */
-function wanted(text) {
-  if (text.includes("*")) return { glob: text };
-  if (text === "" || text.startsWith("/")) return { prefix: text };
-  return { glob: `**/*${text}*/**` };
-}
-
 function isSearching() {
   return query.value.trim() !== "";
 }
@@ -174,11 +176,39 @@ function fail(error) {
   $("count").textContent = found.items.length ? many(found.items.length, "stream") : "";
 }
 
+// -- Live ----------------------------------------------------------------------------------------
+
+/** The streams of the visible rows; one that is closed does not change any more. */
+function visibleStreams() {
+  const items = list.visible().map((shown) => ("level" in shown ? shown.item : shown));
+  return items.filter((item) => item && !item.closed).map(({ path }) => path);
+}
+
+function grew(path, tail, time) {
+  const item = found.find(path);
+  const grown = position(tail) - position(item?.tail);
+  if (item && grown > 0) replace(path, { tail, bytes: item.bytes + grown, lastWriteMs: Date.parse(time) || Date.now() });
+}
+
+function replace(path, changes) {
+  const item = found.find(path);
+  if (!item) return;
+  found.replace([{ ...item, ...changes }]);
+  arrangeSoon(LIVE_MS);
+}
+
+/** A listing may be older than what has been heard of a stream. */
+function latest(stream) {
+  const known = found.find(stream.path);
+  if (!known || known.incarnation !== stream.incarnation || known.tail <= stream.tail) return stream;
+  return { ...stream, tail: known.tail, bytes: known.bytes, lastWriteMs: known.lastWriteMs };
+}
+
 // -- Arranging -----------------------------------------------------------------------------------
 
 /** Arrange the rows soon; while pages arrive this takes at most a fifth of the time. */
-function arrangeSoon() {
-  arranging ||= setTimeout(arrange, Math.max(0, restUntilMs - performance.now()));
+function arrangeSoon(leastMs = 0) {
+  arranging ||= setTimeout(arrange, Math.max(leastMs, restUntilMs - performance.now()));
 }
 
 function arrange() {

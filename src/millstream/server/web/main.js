@@ -1,7 +1,8 @@
 // The page: selects the view to show and connects the buttons around it.
 
 import { accessAnywhere, allow, forgetAccess } from "./access.js";
-import { addressOf, nameAt, reportsAt, typedName } from "./address.js";
+import { addressOf, boardAt, nameAt, reportsAt, subscriptionsAt, typedName } from "./address.js";
+import { closeBoard, openBoard, startBoard } from "./board.js";
 import { onAnswer, openDialog } from "./dialogs.js";
 import { startKeyboard } from "./keyboard.js";
 import { closeLag, openLag, startLag } from "./lag.js";
@@ -9,6 +10,7 @@ import { reloadListing, showAsOpen, startListing } from "./listing.js";
 import { startOverview } from "./overview.js";
 import { Problem, ask, controlUrl, streamUrl, token } from "./server.js";
 import { closeStream, openStream, startStream } from "./stream.js";
+import { closeSubscriptions, openSubscriptions, startSubscriptions } from "./subscriptions.js";
 import { startTheme } from "./theme.js";
 import { visible } from "./visible.js";
 import { moment } from "./words.js";
@@ -16,19 +18,25 @@ import { moment } from "./words.js";
 const view = document.getElementById("view");
 const tokenButton = document.getElementById("token-open");
 
+/** The views beside the overview, by the id of their element: what of them an address shows, or null. */
+const VIEWS = {
+  stream: { at: nameAt, open: openStream, close: closeStream, title: visible },
+  board: { at: boardAt, open: openBoard, close: closeBoard, title: () => "Board" },
+  lag: { at: reportsAt, open: openLag, close: closeLag, title: () => "Pipelines" },
+  subscriptions: { at: subscriptionsAt, open: openSubscriptions, close: closeSubscriptions, title: () => "Subscriptions" },
+};
+
 function route({ focus = true } = {}) {
-  const name = nameAt(location.hash);
-  const reports = name ? null : reportsAt(location.hash);
-  const showing = name ? "stream" : reports ? "lag" : "overview";
+  const found = Object.entries(VIEWS).find(([, { at }]) => at(location.hash) !== null);
+  const showing = found?.[0] ?? "overview";
+  const what = found?.[1].at(location.hash);
   document.body.dataset.showing = showing;
-  for (const id of ["overview", "stream", "lag"]) document.getElementById(id).hidden = id !== showing;
-  document.title = { stream: `${visible(name ?? "")} · millstream`, lag: "Pipelines · millstream" }[showing] ?? "millstream";
-  document.getElementById("lag-open").ariaCurrent = showing === "lag" ? "page" : null;
-  showAsOpen(name);
-  closeStream();
-  closeLag();
-  if (name) openStream(name);
-  if (reports) openLag(reports);
+  for (const id of ["overview", ...Object.keys(VIEWS)]) document.getElementById(id).hidden = id !== showing;
+  document.title = found ? `${found[1].title(what)} · millstream` : "millstream";
+  for (const link of document.querySelectorAll(".top nav a")) link.ariaCurrent = link.id === `${showing}-open` ? "page" : null;
+  showAsOpen(showing === "stream" ? what : null);
+  for (const { close } of Object.values(VIEWS)) close();
+  found?.[1].open(what);
   if (focus) (showing === "overview" ? document.getElementById("list") : view).focus({ preventScroll: true });
 }
 
@@ -84,6 +92,8 @@ offerNew();
 startListing();
 startOverview();
 startStream();
+startBoard();
 startLag();
+startSubscriptions();
 startKeyboard();
 route({ focus: false });

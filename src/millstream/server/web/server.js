@@ -16,6 +16,11 @@ export function controlUrl(path, query = {}) {
   return withQuery(`${location.origin}${mount}/__ds/${path}`, query);
 }
 
+/** A subscription, or one of its actions; `root` is where its streams live. */
+export function subscriptionUrl(root, id, action = "") {
+  return `${location.origin}${mount}${root}__ds/subscriptions/${encodeURIComponent(id)}${action}`;
+}
+
 function withQuery(url, query) {
   const given = Object.entries(query).filter(([, value]) => value !== null && value !== "");
   return given.length ? `${url}?${new URLSearchParams(given)}` : url;
@@ -32,9 +37,10 @@ export const token = {
 
 /** A request that failed with a status, or did not reach the server (status 0). */
 export class Problem extends Error {
-  constructor(status, words, retryAfterS = 0) {
+  constructor(status, words, { code = "", retryAfterS = 0 } = {}) {
     super(words);
     this.status = status;
+    this.code = code;
     this.retryAfterS = retryAfterS;
   }
 
@@ -45,6 +51,11 @@ export class Problem extends Error {
 
   get wantsToken() {
     return this.status === 401;
+  }
+
+  /** Whether there is no stream; one that was trimmed also has 410. */
+  get isMissing() {
+    return this.status === 404 || this.code === "GONE";
   }
 
   /** Whether the token is valid and does not allow this. */
@@ -69,6 +80,8 @@ export async function ask(url, { method = "GET", headers = {}, body, signal, as 
 
 async function refusal(response) {
   const said = await response.json().catch(() => ({}));
-  const words = typeof said.detail === "string" ? said.detail : `The server returned status ${response.status}.`;
-  return new Problem(response.status, words, Number(response.headers.get("Retry-After")) || 0);
+  const detail = said.detail ?? said.error?.message; // of a subscription's routes
+  const words = typeof detail === "string" ? detail : `The server returned status ${response.status}.`;
+  const code = typeof said.code === "string" ? said.code : "";
+  return new Problem(response.status, words, { code, retryAfterS: Number(response.headers.get("Retry-After")) || 0 });
 }

@@ -1,20 +1,24 @@
 // One stream: follows its messages live, from the selected position.
 
 import { offerActions, showWritable, startActions } from "./actions.js";
+import { startChanging } from "./changing.js";
 import { copyWith } from "./clipboard.js";
 import { contentsOf, kindOf } from "./contents.js";
 import { startCopying } from "./copying.js";
-import { describe, showAbout, showOffset } from "./facts.js";
+import { describe, showAbout, showFacts, showOffset } from "./facts.js";
 import { Joined } from "./joined.js";
 import { Log } from "./log.js";
 import { moved, parseOffset, position } from "./offsets.js";
 import { offerToken } from "./reasons.js";
 import { Problem } from "./server.js";
 import { STATES, Tail } from "./tail.js";
+import { startTrimming } from "./trimming.js";
 import { VIEWS, copyOf } from "./views.js";
 import { visible } from "./visible.js";
-import { bytes, count, fieldTime, many } from "./words.js";
+import { bytes, count, fieldTime, many, moment } from "./words.js";
 
+const GONE = "Deleted; waiting for a new stream of this name";
+const ANOTHER_MS = 2000;
 const MOST_LAST = 10_000;
 const APPENDS_A_LINE = 4; // lines are also written in pieces
 const AMOUNTS = { json: (number) => many(number, "message"), text: (number) => many(number, "line"), binary: bytes };
@@ -47,7 +51,7 @@ export function closeStream() {
   open = null;
 }
 
-export async function openStream(name) {
+export async function openStream(name, { isAnew = false } = {}) {
   closeStream();
   const mine = (open = { name, about: null, tail: null, received: 0, isEnded: false, stop: new AbortController() });
   log.clear();
@@ -58,7 +62,7 @@ export async function openStream(name) {
   $("at").textContent = $("counts").textContent = "";
   $("pause").ariaPressed = false;
   $("composer").hidden = $("read-only").hidden = $("stream-problem").hidden = true;
-  for (const action of ["copy-open", "fork-open", "close-open", "delete-open"]) $(action).disabled = true;
+  for (const action of $("stream").querySelectorAll(".actions button")) action.disabled = true;
   say("connecting", "Connecting…");
   try {
     mine.about = await describe(mine);
@@ -73,6 +77,20 @@ export async function openStream(name) {
   if (views[mine.kind] in VIEWS[mine.kind]) $("as").value = views[mine.kind];
   showView();
   read(mine);
+  if (isAnew) log.remark(`The stream was deleted, and created anew${created(mine)}. This is the new one.`);
+}
+
+function created({ about }) {
+  return about.createdMs ? ` at ${moment(about.createdMs)}` : "";
+}
+
+/** Show the properties of the open stream again: they were changed. */
+async function refreshAbout(mine) {
+  const about = await describe(mine);
+  if (open !== mine) return;
+  if (about.incarnation !== mine.about.incarnation) return openStream(mine.name, { isAnew: true });
+  mine.about = about;
+  showFacts(mine);
 }
 
 /** Show the entries as selected: as rows of the log, or one field of them as running text. */
@@ -121,15 +139,8 @@ function begin(mine, offset) {
   mine.tail = new Tail(mine.name, offset, {
     batch: (batch) => open === mine && take(mine, batch),
     state: (state, detail) => open === mine && changed(mine, state, detail),
-    restarted: () => {
-      if (open !== mine) return;
-      mine.contents = contentsOf(mine.kind);
-      mine.held = null;
-      mine.received = 0;
-      log.clear();
-      log.remark("The stream was deleted and recreated. This is the new stream.");
-    },
-  }, { times: true });
+    restarted: () => open === mine && openStream(mine.name, { isAnew: true }),
+  }, { times: true, incarnation: mine.about.incarnation ?? null });
 }
 
 function take(mine, batch) {
@@ -164,7 +175,7 @@ function release(mine) {
 function changed(mine, state, detail) {
   if (state === "failed") return refused(mine, detail);
   mine.isLive = state === "live";
-  say(state, STATES[state]);
+  say(state, state === "gone" ? GONE : STATES[state]);
   if (state !== "ended") return;
   mine.isEnded = true;
   mine.about.closed = true;
@@ -224,6 +235,19 @@ function showTimes(shown) {
   log.showTimes(shown);
 }
 
+/** An ended stream has no live read that would say so: look whether it was deleted, and created anew. */
+async function lookForAnother() {
+  const mine = open;
+  if (!mine?.isEnded || document.visibilityState !== "visible") return;
+  try {
+    const { incarnation } = await describe(mine);
+    if (open === mine && incarnation !== mine.about.incarnation) openStream(mine.name, { isAnew: true });
+  } catch (error) {
+    if (!(error instanceof Problem)) throw error;
+    if (open === mine && error.isMissing) say("gone", GONE);
+  }
+}
+
 /** An hour ago, or the first message if that is later. */
 function anHourAgo() {
   return Math.max(Date.now() - 3_600_000, Date.parse(open?.about?.firstTime ?? 0));
@@ -231,7 +255,10 @@ function anHourAgo() {
 
 export function startStream() {
   startCounting();
+  setInterval(lookForAnother, ANOTHER_MS);
   startActions(() => open);
+  startChanging(() => open, refreshAbout);
+  startTrimming(() => open, refreshAbout);
   startCopying(() => open, () => ($("as").value === "joined" ? joined.text : ""));
   $("follow").addEventListener("click", () => log.follow(!log.following));
   $("pause").addEventListener("click", pause);

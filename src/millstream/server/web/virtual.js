@@ -12,7 +12,7 @@ export class VirtualList {
   #on;
 
   /** `on` has fill(element, item), keyOf(item), open(item), isOpen(item), turn(key, items, index), which gives an index
-   * or null, and leave(), for the arrow key that goes up from the first row. */
+   * or null, leave(), for the arrow key that goes up from the first row, and drawn(), after every change of the rows. */
   constructor(box, rowPx, on) {
     this.#box = box;
     this.rowPx = rowPx;
@@ -89,6 +89,7 @@ export class VirtualList {
     const active = this.#rows.has(this.#active) ? `item-${this.#active}` : "";
     if (active) this.#box.setAttribute("aria-activedescendant", active);
     else this.#box.removeAttribute("aria-activedescendant");
+    this.#on.drawn();
   }
 
   #makeRow() {

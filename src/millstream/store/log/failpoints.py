@@ -27,6 +27,9 @@ NAMES = (
     "reclaiming.moved",  # the catalog knows; streams in memory still use the former ones
     "checkpoint.cleaned",  # files of former parts are gone, which may be on the disk or not
     "segment.released",  # old segments have other names or none, which may be on the disk or not
+    "delivery.begun",  # an attempt to deliver a webhook is on the disk, nothing is sent
+    "delivery.answered",  # its receiver has answered, which is nowhere recorded
+    "delivery.recorded",  # what came of it is on the disk
     "recovery.read",  # all was read, nothing written
     "recovery.rewritten",  # the last frame was written again, what is behind it is cut off, not synced
 )

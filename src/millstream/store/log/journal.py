@@ -10,6 +10,7 @@ record that its decision may have been made on.
 
 import logging
 from collections import deque
+from collections.abc import Mapping
 from functools import partial
 from typing import Any, TypeVar
 
@@ -23,6 +24,7 @@ from millstream.store.entries import Ending, StreamEntry
 from millstream.store.log.cache.stream_cache import StreamCache
 from millstream.store.log.wal.commit import Committer
 from millstream.store.log.wal.format import (
+    NO_STREAM,
     AppendMeta,
     CommitMeta,
     ConfigureMeta,
@@ -31,6 +33,7 @@ from millstream.store.log.wal.format import (
     EndMeta,
     Meta,
     RenewMeta,
+    RowsMeta,
     StageMeta,
     TrimMeta,
     encode_record,
@@ -205,6 +208,11 @@ class LogJournal:
         """Let the next checkpoint remove the files of parts."""
         self._cache.release_parts(entry.stream.id, numbers)
 
+    def keep(self, rows: Mapping[str, bytes | None]) -> None:
+        """Record rows of the table."""
+        self._cache.changed_rows.update(rows)
+        self._submit(NO_STREAM, RowsMeta(dict(rows)))
+
     # -- Answers ---------------------------------------------------------------------------------
 
     def confirm(self, decision: D) -> D | Pending[Any]:
@@ -235,13 +243,14 @@ class LogJournal:
     # -- Records ---------------------------------------------------------------------------------
 
     def _queue(self, entry: StreamEntry, meta: Meta, payload: bytes = b"") -> None:
+        self._cache.dirty[entry.stream.id] = entry
+        self._submit(entry.stream.id, meta, payload)
+
+    def _submit(self, id: int, meta: Meta, payload: bytes = b"") -> None:
         assert self.committer is not None  # it is there once the engine is open
-        id = entry.stream.id
         record = encode_record(id, meta, payload)
         size = len(record)
-        cache = self._cache
-        cache.dirty[id] = entry
-        cache.changed_bytes += size
+        self._cache.changed_bytes += size
         self.lsn += 1
         self._unsynced.append(size)
         self.unsynced_changes += 1

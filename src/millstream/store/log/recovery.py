@@ -26,6 +26,7 @@ from millstream.store.log.wal.format import (
     EndMeta,
     Record,
     RenewMeta,
+    RowsMeta,
     StageMeta,
     TrimMeta,
     decode_record,
@@ -36,6 +37,7 @@ from millstream.store.log.wal.segments import DamagedError, Log
 def recover(catalog: Catalog, log: Log, files: StreamFiles) -> StreamCache:
     """Rebuild the state from the catalog and the log."""
     cache = StreamCache(catalog, files, catalog.fact(LAST_ID))
+    cache.rows = dict(catalog.kept())
     for held in catalog.held():
         record = decode_record(held.lsn, held.record)
         with _explained(record):
@@ -86,6 +88,9 @@ def _replay(cache: StreamCache, files: StreamFiles, record: Record) -> None:
     if isinstance(meta, CreateMeta):
         _create(cache, files, meta, record.payload)
         return
+    if isinstance(meta, RowsMeta):
+        _keep(cache, meta)
+        return
     entry = _get(cache, record.stream_id)
     cache.dirty[record.stream_id] = entry
     cache.changed_bytes += len(record.payload)
@@ -114,6 +119,15 @@ def _create(cache: StreamCache, files: StreamFiles, meta: CreateMeta, payload: b
     if source is not None:
         _add_fork(cache, source, meta)
     _add(cache, files, meta, payload, source)
+
+
+def _keep(cache: StreamCache, meta: RowsMeta) -> None:
+    cache.changed_rows.update(meta.rows)
+    for key, value in meta.rows.items():
+        if value is not None:
+            cache.rows[key] = value
+        else:
+            cache.rows.pop(key, None)
 
 
 def _add_fork(cache: StreamCache, source: StreamEntry, meta: CreateMeta) -> None:

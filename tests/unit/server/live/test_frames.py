@@ -37,13 +37,36 @@ def test_a_message_is_encoded_once_for_all_readers(made: list[int]) -> None:
         assert made == [0]
         for number in range(10):
             bench.reply("POST", "/s", b"%d" % number)
-            await turn()
+            await until(lambda end=number + 1: all(sink.frames[-1].end == end for sink in sinks))
         assert made == [0, *range(10)]
         for sink in sinks:
             assert sink.data() == [str(number) for number in range(10)]
         bench.reply("POST", "/s", b"!")
-        await turn()
+        await until(lambda: all(sink.frames for sink in sinks))
         assert len({id(sink.frames[-1].as_chunk) for sink in sinks}) == 1
+
+    asyncio.run(main())
+
+
+def test_a_reader_that_is_woken_late_gets_all_that_it_missed_in_one_write(made: list[int]) -> None:
+    """L4: appends are let in between the slices of many readers; each gets everything once, in order."""
+
+    async def main() -> None:
+        bench = Bench()
+        bench.reply("PUT", "/s", content_type="text/plain")
+        sinks = [bench.watch("/s?offset=-1&live=sse") for _ in range(100)]
+        for sink in sinks:
+            sink.take()
+        made.clear()
+        for letter in b"abcd":
+            bench.reply("POST", "/s", bytes([letter]))
+            await asyncio.sleep(0)
+        await until(lambda: all(sink.frames and sink.frames[-1].end == 4 for sink in sinks))
+        writes = [len(sink.frames) for sink in sinks]
+        assert all("".join(sink.data()) == "abcd" for sink in sinks)
+        assert min(writes) == 1
+        assert max(writes) == 2, "who was woken first is woken once more, and not three times"
+        assert len(made) < 10, "a slice shares its frames"
 
     asyncio.run(main())
 

@@ -1,6 +1,9 @@
 """Who waits for which stream."""
 
 import asyncio
+from itertools import pairwise
+
+import pytest
 
 from millstream.server.live.hub import Hub
 
@@ -72,5 +75,99 @@ def test_a_reader_may_stop_watching_while_it_is_woken() -> None:
         hub.changed("/a")
         await turn()
         assert not hub.readers
+
+    asyncio.run(main())
+
+
+def slices_of(hub: Hub, name: str, readers: list[Reader]) -> list[int]:
+    """Change a stream, and count the readers that each following turn wakes, until none does."""
+    counts = []
+
+    async def main() -> None:
+        for reader in readers:
+            hub.watch(name, reader)
+        hub.changed(name)
+        while sum(reader.woken for reader in readers) < len(readers):
+            before = sum(reader.woken for reader in readers)
+            await asyncio.sleep(0)
+            counts.append(sum(reader.woken for reader in readers) - before)
+
+    asyncio.run(main())
+    return [count for count in counts if count]
+
+
+def test_up_to_sixteen_readers_are_woken_together() -> None:
+    """They are at the same position, and share what they are sent."""
+    assert slices_of(Hub(), "/a", [Reader() for _ in range(16)]) == [16]
+
+
+@pytest.mark.parametrize(("readers", "slices"), [(17, 2), (100, 7), (1000, 63), (10_000, 64)])
+def test_many_readers_are_woken_in_slices_of_a_limited_number(readers: int, slices: int) -> None:
+    """Appends have their turn between two slices, and a pass takes a limited number of turns."""
+    found = slices_of(Hub(), "/a", [Reader() for _ in range(readers)])
+    assert len(found) == slices
+    assert all(earlier >= later for earlier, later in pairwise(found))
+
+
+def test_all_changes_during_a_pass_wake_each_reader_once_more() -> None:
+    """Whoever is woken late finds all that was appended until then; who was woken early is woken again."""
+
+    async def main() -> None:
+        hub, readers = Hub(), [Reader() for _ in range(100)]
+        for reader in readers:
+            hub.watch("/a", reader)
+        hub.changed("/a")
+        await asyncio.sleep(0)
+        woken_early = [reader for reader in readers if reader.woken]
+        assert 0 < len(woken_early) < len(readers)
+        for _ in range(5):
+            hub.changed("/a")
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert all(reader.woken == 2 for reader in readers)
+
+    asyncio.run(main())
+
+
+def test_a_stream_with_few_readers_does_not_wait_for_one_with_many() -> None:
+    async def main() -> None:
+        hub, crowd, lone = Hub(), [Reader() for _ in range(1000)], Reader()
+        for reader in crowd:
+            hub.watch("/many", reader)
+        hub.watch("/few", lone)
+        hub.changed("/many")
+        hub.changed("/few")
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert lone.woken == 1
+        assert sum(reader.woken for reader in crowd) <= 32
+
+    asyncio.run(main())
+
+
+def test_a_reader_that_fails_does_not_keep_the_others_asleep(caplog: pytest.LogCaptureFixture) -> None:
+    class Failing(Reader):
+        def wake(self) -> None:
+            super().wake()
+            raise ValueError("broken")
+
+    readers: list[Reader] = [Failing() if number % 10 == 0 else Reader() for number in range(40)]
+    slices_of(Hub(), "/a", readers)
+    assert all(reader.woken == 1 for reader in readers)
+    assert "a reader could not be woken" in caplog.text
+
+
+def test_a_reader_that_comes_during_a_pass_is_woken_by_the_next_change() -> None:
+    async def main() -> None:
+        hub, late = Hub(), Reader()
+        for _ in range(40):
+            hub.watch("/a", Reader())
+        hub.changed("/a")
+        await asyncio.sleep(0)
+        hub.watch("/a", late)
+        hub.changed("/a")
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert late.woken == 1
 
     asyncio.run(main())

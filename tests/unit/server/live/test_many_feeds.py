@@ -74,6 +74,31 @@ def test_each_stream_joins_and_is_followed() -> None:
     asyncio.run(main())
 
 
+def test_a_stream_begins_at_its_last_messages_or_at_a_time() -> None:
+    """X9 with X7 and X8: resolved once, when it joins; the event says the offset."""
+
+    async def main() -> None:
+        bench = Bench()
+        for number in range(5):
+            bench.reply("PUT", "/a", content_type=JSON)
+            bench.reply("POST", "/a", b"[%d]" % number, content_type=JSON)
+        bench.reply("PUT", "/b", b"before", content_type="text/plain")
+        sink = bench.watch("/__ds/events?stream=/a@last:2&stream=/b@time:2099-01-01T00:00:00Z")
+        events = await quiet(sink)
+        assert [told(event) for event in events] == [
+            ("control", "/a", "joined"),
+            ("control", "/b", "joined", "upToDate"),
+            ("data", "/a", "[3,4]"),
+            ("control", "/a", "upToDate"),
+        ]
+        assert json.loads(events[0].data)["streamNextOffset"].endswith("_0000000000000006")
+        again = bench.watch(f"/__ds/events?stream={events[0].id}")
+        assert ("data", "/a", "[3,4]") in [told(event) for event in await quiet(again)]
+        assert bench.reply("GET", "/__ds/events?stream=/a@last:many").status == 400
+
+    asyncio.run(main())
+
+
 def test_streams_that_end_leave_and_the_last_one_ends_the_response() -> None:
     """X9."""
 

@@ -63,6 +63,10 @@ class StreamCache:
         """By stream, the producers whose rows in the catalog are out of date."""
         self.held_back: dict[int, int] = {}
         """Streams that could not be saved, and the bytes of their records in the catalog (`held`)."""
+        self.rows: dict[str, bytes] = {}
+        """Rows of the table as they were recovered, until it takes them."""
+        self.changed_rows: dict[str, bytes | None] = {}
+        """Those that the catalog does not have yet; without a value they are gone."""
         self.before_change: Callable[[StreamEntry], None] = ignore_change
         """Called before a stream changes; a checkpoint may not have its snapshot yet (`saving.taking`)."""
         self.memory = MemoryUse()
@@ -125,6 +129,11 @@ class StreamCache:
         self.last_id += 1
         return self.last_id
 
+    def take_rows(self) -> dict[str, bytes]:
+        """Give the rows that were recovered, which the table holds from then on."""
+        rows, self.rows = self.rows, {}
+        return rows
+
     def new_content(self, stream: Stream) -> StreamContent:
         """Make the place for a new stream's bytes."""
         return StreamContent.of(self._files, stream, stream.base, 0)
@@ -184,7 +193,9 @@ class StreamCache:
     @property
     def has_changed(self) -> bool:
         """Whether a checkpoint would have anything to write."""
-        return bool(self.dirty or self.removed or self.released_parts or self.released_files)
+        return bool(
+            self.dirty or self.removed or self.released_parts or self.released_files or self.changed_rows
+        )
 
     # -- Loading ---------------------------------------------------------------------------------
 

@@ -16,12 +16,20 @@ the packs, and checksums: CRC-32C of everything in a row. Rows that version 3 wr
 pages have checksums, too (`pages`), because a bit that is wrong may hide rows that are there. A
 catalog with a damaged page answers for what it finds, and for nothing that it does not find, and is not
 written to.
+
+Version 5 has the times of appends that fill no page of a stream's index yet (`places.Filed.recent`), and a
+code for times in packs and files (`deltas`) that version 4 does not know.
+
+Version 6 has `kept`: rows of the table, such as subscriptions, as keys and bytes. A program that does not
+know of them would lose what the log says about them.
 """
 
 import contextlib
 import sqlite3
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import lru_cache
+from itertools import chain
 from operator import attrgetter, itemgetter
 from pathlib import Path
 from urllib.parse import quote
@@ -46,10 +54,11 @@ from millstream.store.log.disk import is_full
 from millstream.store.log.files.places import decode_place
 from millstream.store.log.wal.segments import DamagedError
 
-VERSION = 4
+VERSION = 6
 _WITH_PRODUCERS = 2
 _WITH_HELD = 3
 _WITH_SUMS = 4
+_WITH_KEPT = 6
 
 _SCHEMA = """
 create table if not exists streams (
@@ -97,15 +106,22 @@ create table packs (
 );
 create index streams_of_format_3 on streams (id) where place is null;
 """
+_UPGRADE_5 = """
+create table kept (key text primary key, value blob not null, sum integer not null) without rowid;
+"""
 _DUE = "select deadline_ms, id, name from streams"
 _ROW = "select id, name, deadline_ms, flushed, appends, state, place, sum from streams"
 _FORMER_ROW = "select id, name, deadline_ms, flushed, appends, state, null, null from streams"
-_WRITE_ROW = """
+_WRITE_ROWS = """
 insert into streams (id, name, deadline_ms, flushed, appends, state, place, sum)
-values (?, ?, ?, ?, ?, ?, ?, ?)
+values {}
 on conflict (id) do update set deadline_ms = excluded.deadline_ms, flushed = excluded.flushed,
     appends = excluded.appends, state = excluded.state, place = excluded.place, sum = excluded.sum
 """
+
+_ROWS_A_STATEMENT = 64
+"""How many rows are written with one statement: each one gives up Python's lock, and getting it back beside a
+busy event loop takes longer than writing a row."""
 
 _CACHE_KIB = 16 * 2**10
 _BATCH_IDS = 1024
@@ -136,9 +152,15 @@ class Catalog:
         self._row = _ROW
         self._writer = _connect(path)
         if (version := _version(self._writer, path)) < VERSION:
-            former = _UPGRADE_1 if version < _WITH_PRODUCERS else ""
+            steps = [_SCHEMA]
+            if version < _WITH_PRODUCERS:
+                steps.append(_UPGRADE_1)
+            if version < _WITH_SUMS:
+                steps.append(_UPGRADE_3)
+            if version < _WITH_KEPT:
+                steps.append(_UPGRADE_5)
             end = f"pragma user_version = {VERSION}; commit;"
-            self._writer.executescript(f"begin immediate; {_SCHEMA} {former} {_UPGRADE_3} {end}")
+            self._writer.executescript(f"begin immediate; {' '.join(steps)} {end}")
         self._version = VERSION
         # A commit whose sync failed, or was cut short by the end of its process, can be read from the page
         # cache though it is not on the disk. This writes all of them again, to another place, and syncs.
@@ -262,6 +284,15 @@ class Catalog:
                 raise DamagedError(f"catalog.db: record {lsn}, held for stream {stream_id}, is damaged.")
             yield HeldRecord(stream_id, lsn, record)
 
+    def kept(self) -> Iterator[tuple[str, bytes]]:
+        """Give the rows of the table, by key; none of a damaged catalog, which accepts no changes anyway."""
+        if self._version < _WITH_KEPT or self.damage:
+            return
+        for key, value, sum in self._reader.execute("select key, value, sum from kept order by key"):
+            if sum != sum_of((key, value)):
+                raise DamagedError(f"catalog.db: the row {key!r} is damaged.")
+            yield key, value
+
     # -- Packs -----------------------------------------------------------------------------------
 
     def packs(self) -> list[PackRow]:
@@ -314,6 +345,7 @@ class Catalog:
             self._write(changes.changed, changes.producers)
             records = [(one.stream_id, one.lsn, one.record) for one in changes.held]
             self._writer.executemany("insert into held values (?, ?, ?, ?)", map(with_sum, records))
+            self._write_kept(changes.kept)
             facts = map(with_sum, changes.facts.items())
             self._writer.executemany("replace into numbers values (?, ?, ?)", facts)
         self._seal()
@@ -350,7 +382,16 @@ class Catalog:
     def _write(self, changed: list[Row], producers: list[ProducerRow]) -> None:
         self._write_producers(producers)
         for batch in _batches(changed):
-            self._writer.executemany(_WRITE_ROW, map(msgspec.structs.astuple, batch))
+            for first in range(0, len(batch), _ROWS_A_STATEMENT):
+                rows = batch[first : first + _ROWS_A_STATEMENT]
+                values = list(chain.from_iterable(map(msgspec.structs.astuple, rows)))
+                self._writer.execute(_write_rows(len(rows)), values)
+
+    def _write_kept(self, rows: Mapping[str, bytes | None]) -> None:
+        values = [with_sum((key, value)) for key, value in rows.items() if value is not None]
+        gone = [(key,) for key, value in rows.items() if value is None]
+        self._writer.executemany("replace into kept values (?, ?, ?)", values)
+        self._writer.executemany("delete from kept where key = ?", gone)
 
     def _write_producers(self, producers: list[ProducerRow]) -> None:
         states = [
@@ -407,6 +448,12 @@ class Catalog:
         finally:
             if self._writer.in_transaction:
                 self._writer.execute("rollback")
+
+
+@lru_cache
+def _write_rows(count: int) -> str:
+    """Give the statement that writes so many rows."""
+    return _WRITE_ROWS.format(", ".join(["(?, ?, ?, ?, ?, ?, ?, ?)"] * count))
 
 
 def _batches(rows: list[Row]) -> Iterator[list[Row]]:

@@ -28,7 +28,7 @@ def sum_of(values: tuple[Any, ...]) -> int:
     return crc32c(_encode(values))
 
 
-class Row(msgspec.Struct, frozen=True):
+class Row(msgspec.Struct, frozen=True, gc=False):
     """A stream in the catalog: its state, and how much of its content its files hold."""
 
     stream_id: int
@@ -137,6 +137,8 @@ class Changes(msgspec.Struct, frozen=True):
     pack_ends: Mapping[int, int] = {}
     freed: Mapping[int, int] = {}
     """How many more bytes of each pack nothing refers to."""
+    kept: Mapping[str, bytes | None] = {}
+    """Rows of the table that have changed; without a value they are gone."""
 
 
 def packed_bytes(places: Sequence[Place]) -> Counter[int]:

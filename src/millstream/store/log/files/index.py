@@ -4,15 +4,17 @@ Ends have a fixed length, so that an append is found by its number. Times follow
 takes one or two bytes as its distance from the one before (`deltas`):
 
         <id>.index   | end 8 | ... 256 | crc32c 4, zeros 4, times end 8 | end 8 | ...
-        <id>.times   | time 8 | distance | ... 256 | crc32c 4 | time 8 | distance | ...
-                       `- of the page's first append            ^
-                                                                `- where `times end` of the first page points
+        <id>.times   | time 7, code 1 | distances ... 256 | crc32c 4 | time 7, code 1 | distances ...
+                       `- of the page's first append                 ^
+                                                                     `- the first page's `times end`
 
 A page's times begin where those of the page before end, or at the beginning of the file for the first page of
 a file. Both are in files of the same number of appends (`layout`), so they go together.
 
-A page that is not full yet has its checksums in the catalog (`places.Filed`), and gets them in the files once
-it is, as blocks of content do (`sums`). Nothing in a file is ever overwritten.
+Until a page is full, the catalog has its times (`places.Filed`): how many bits suit all of them is known only
+then. It also has the checksum of its ends, which gets into the file once the page is full, as those of blocks
+of content do (`sums`). Nothing in a file is ever overwritten. Format 4 had the times of a page that is not
+full in the file, and their checksum in the catalog; such a page goes on like that until it is full.
 """
 
 import struct
@@ -22,6 +24,7 @@ from collections.abc import Iterator
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from millstream.store.log.crc import crc32c, extend
 from millstream.store.log.files import deltas, layout
@@ -32,6 +35,7 @@ END_BYTES: Final = 8
 _ENDS, _TIMES = 2, 3
 _PAGE_END = struct.Struct("<I4xQ")
 _TIME = struct.Struct("<Q")
+_DENSE = 1 << 56  # the code, in the last byte of the first time
 _SUM = struct.Struct("<I")
 
 
@@ -67,38 +71,50 @@ def write_pages(
         page, inside = divmod(first + done, layout.PAGE_ENTRIES)
         chunk, page_in_file = divmod(page, pages_per_file)
         count = min(layout.PAGE_ENTRIES - inside, len(ends) - done)
-        new_times = times[done : done + count]
-        if inside:
-            sum, times_sum = place.index_sum, place.times_sum
-            times_begin, times_position, last_ms, head = (
-                place.times_begin,
-                place.times_end,
-                place.last_ms,
-                b"",
-            )
+        is_full = inside + count == layout.PAGE_ENTRIES
+        if not inside:
+            times_end = place.times_end if page_in_file else 0
+            place = replace(place, index_sum=_seed(_ENDS, stream_id, page), times_end=times_end, recent=b"")
+        times_position, new_times = place.times_end, times[done : done + count]
+        if place.recent is None:
+            encoded_times, place = _write_former_times(stream_id, page, place, new_times, is_full)
         else:
-            sum, times_sum = _seed(_ENDS, stream_id, page), _seed(_TIMES, stream_id, page)
-            times_begin = times_position = place.times_end if page_in_file else 0
-            last_ms, head = new_times[0], _TIME.pack(new_times[0])
+            encoded_times, place = _write_times(stream_id, page, place, new_times, is_full)
         encoded = little_endian(ends[done : done + count]).tobytes()
-        encoded_times = head + deltas.encode(new_times, last_ms)
-        sum, times_sum = extend(sum, encoded), extend(times_sum, encoded_times)
-        times_end = times_position + len(encoded_times)
-        if inside + count == layout.PAGE_ENTRIES:
-            encoded_times += _SUM.pack(times_sum)
-            times_end += _SUM.size
-            encoded += _PAGE_END.pack(extend(sum, _TIME.pack(times_end)), times_end)
+        place = replace(place, index_sum=extend(place.index_sum, encoded), last_ms=new_times[-1])
+        if is_full:
+            times_end = place.times_end
+            encoded += _PAGE_END.pack(extend(place.index_sum, _TIME.pack(times_end)), times_end)
         position = page_in_file * page_bytes() + inside * END_BYTES
-        place = msgspec.structs.replace(
-            place,
-            index_sum=sum,
-            times_sum=times_sum,
-            times_begin=times_begin,
-            times_end=times_end,
-            last_ms=new_times[-1],
-        )
         yield PagePart(chunk, position, encoded, times_position, encoded_times), place
         done += count
+
+
+def _write_times(
+    stream_id: int, page: int, place: Filed, new: "array[int]", is_full: bool
+) -> tuple[bytes, Filed]:
+    """Give the times of a page for its file, if it is full; otherwise the catalog keeps them."""
+    recent = place.recent or _TIME.pack(new[0])
+    recent += deltas.encode(new, place.last_ms if place.recent else new[0])
+    if not is_full:
+        return b"", replace(place, recent=recent)
+    first_ms = _TIME.unpack_from(recent)[0]
+    times = deltas.decode(recent, _TIME.size, layout.PAGE_ENTRIES, first_ms)[0]
+    encoded, is_dense = deltas.encode_shortest(times, first_ms)
+    encoded = _TIME.pack(first_ms | _DENSE if is_dense else first_ms) + encoded
+    encoded += _SUM.pack(extend(_seed(_TIMES, stream_id, page), encoded))
+    return encoded, replace(place, recent=b"", times_end=place.times_end + len(encoded))
+
+
+def _write_former_times(
+    stream_id: int, page: int, place: Filed, new: "array[int]", is_full: bool
+) -> tuple[bytes, Filed]:
+    """Give more times of a page for its file, as format 4 had it."""
+    encoded = deltas.encode(new, place.last_ms)
+    sum = extend(place.times_sum, encoded)
+    if is_full:
+        encoded += _SUM.pack(sum)
+    return encoded, replace(place, times_sum=sum, times_end=place.times_end + len(encoded))
 
 
 class Page(msgspec.Struct, frozen=True, gc=False):
@@ -127,9 +143,18 @@ class Times(msgspec.Struct, frozen=True, gc=False):
 
     first_ms: int
     encoded: bytes
+    is_dense: bool
+
+    @classmethod
+    def of(cls, data: bytes) -> "Times":
+        """Read the times of a page, whose bytes are verified."""
+        first = _TIME.unpack_from(data)[0]
+        return cls(first & ~_DENSE, data[_TIME.size :], bool(first & _DENSE))
 
     def decode(self, count: int) -> "array[int]":
         """Give when each append of the page arrived."""
+        if self.is_dense:
+            return deltas.decode_dense(self.encoded, count, self.first_ms)
         return deltas.decode(self.encoded, 0, count, self.first_ms)[0]
 
 
@@ -139,9 +164,7 @@ def read_times(stream_id: int, page: int, data: bytes, partial_sum: int | None) 
         data, sum = data[: -_SUM.size], _SUM.unpack(data[-_SUM.size :])[0]
     else:
         sum = partial_sum
-    if extend(_seed(_TIMES, stream_id, page), data) != sum:
-        return None
-    return Times(_TIME.unpack_from(data)[0], data[_TIME.size :])
+    return Times.of(data) if extend(_seed(_TIMES, stream_id, page), data) == sum else None
 
 
 def little_endian(numbers: "array[int]") -> "array[int]":

@@ -197,7 +197,10 @@ class OwnFiles(msgspec.Struct, eq=False, gc=False):
     def _encoded_times(self, page: int) -> Times:
         """Read the times of a page, and verify them."""
         chunk, inside = self._file_of(page)
-        if self._count_of(page) == layout.PAGE_ENTRIES:
+        is_full = self._count_of(page) == layout.PAGE_ENTRIES
+        if not is_full and self._place.recent is not None:
+            return Times.of(self._place.recent)  # verified with the row
+        if is_full:
             is_first = not inside or page * layout.PAGE_ENTRIES == self._place.first_entry
             begin, sum = 0 if is_first else self._read_page(page - 1).times_end, None
             end = self._read_page(page).times_end

@@ -60,14 +60,17 @@ class Filed(msgspec.Struct, frozen=True, array_like=True, tag=2, gc=False):
     """
     times_sum: int = 0
     times_begin: int = 0
-    """Where in their file the times of the last, partial page begin."""
+    """Where in their file the times of the last, partial page begin, if it is of format 4."""
     times_end: int = 0
+    """Where the times that are in files end."""
     last_ms: int = 0
     """When the last append arrived."""
     first_entry: int = 0
     """The first append that the index has, since the stream was last written to files of another edition."""
     released: Released | None = None
     """Files of the former edition, which may still be there."""
+    recent: bytes | None = None
+    """The times of the last, partial page (`index`); None if it is of format 4, which had them in a file."""
 
 
 class Former(msgspec.Struct, frozen=True, array_like=True, tag=3, gc=False):

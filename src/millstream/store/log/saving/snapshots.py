@@ -20,7 +20,7 @@ from millstream.store.log.files.failures import Failures, is_of_one_stream
 from millstream.store.log.files.open_files import StreamFiles
 from millstream.store.log.files.places import Filed, Place
 from millstream.store.log.files.staged import PartId, StoredPart, remove_parts, write_parts
-from millstream.store.log.files.writing import PackEnds, Unflushed, Writing
+from millstream.store.log.files.writing import PackEnds, Unflushed, Writing, sync_folders
 from millstream.store.log.saving.held import find_records
 
 _NO_PRODUCERS: list[ProducerRow] = []  # shared: most streams have none, and a snapshot is taken of very many
@@ -115,23 +115,25 @@ class Checkpoint(msgspec.Struct, frozen=True):
     released_parts: list[PartId]
     changed_bytes: int
     """How much was logged since the last one."""
+    rows: dict[str, bytes | None]
+    """Rows of the table that have changed."""
 
     def write(self, disk: Disk, catalog: Catalog) -> Written:
         """Make it the state to recover from; the log must be durable up to its lsn."""
         failures, not_removed = Failures(), Failures()
-        remove_files(disk, self.released_files)
+        folders = remove_files(disk, self.released_files)
         for id, names in self.removed.items():
             with not_removed.of(id):
-                remove_files(disk, names)
-        self._remove_trimmed(disk, failures)
+                folders |= remove_files(disk, names)
+        folders |= self._remove_trimmed(disk, failures)
         reach("checkpoint.removed")
         writing = self._write_files(disk, catalog, failures)
         reach("checkpoint.written")
-        folders = self._remove_trimmed(disk, failures)  # what arrived and was trimmed since was just written
+        self._remove_trimmed(disk, failures)  # what arrived and was trimmed since was just written
         if folders:
             reach("checkpoint.trimmed")
-            for folder in sorted(folders):
-                disk.sync_folder(folder)
+            # What a power cut brings back the catalog would not know any more, and it would stay for ever.
+            sync_folders(disk, folders)
         held_bytes = self._write_catalog(disk, catalog, writing, failures)
         reach("checkpoint.committed")
         return Written(writing.places, failures.errors, held_bytes, not_removed.errors)
@@ -190,6 +192,7 @@ class Checkpoint(msgspec.Struct, frozen=True):
                         held,
                         writing.packs.written,
                         freed,
+                        self.rows,
                     )
                 )
             except Exception as error:

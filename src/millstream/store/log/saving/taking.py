@@ -37,6 +37,7 @@ class Taking:
         self._removed = cache.removed.copy()
         self._released_files = cache.released_files[:]
         self._released_parts = list(cache.released_parts)
+        self._rows, cache.changed_rows = cache.changed_rows, {}
         cache.dirty, cache.changed_bytes, cache.frees_room = {}, 0, False
         cache.before_change = self._before_change
 
@@ -60,7 +61,7 @@ class Taking:
             self._take(*self._awaiting.popitem())
         self.end()
         snapshots = list(self._taken.values())
-        rest = (self._removed, self._released_files, self._released_parts, self.changed_bytes)
+        rest = (self._removed, self._released_files, self._released_parts, self.changed_bytes, self._rows)
         return Checkpoint(self.lsn, self._last_id, snapshots, *rest)
 
     def forget(self, stream_id: int) -> None:

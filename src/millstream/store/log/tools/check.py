@@ -29,6 +29,7 @@ from millstream.store.log.files.staged import examine_parts
 from millstream.store.log.opening import CATALOG, CannotOpenError, explained, lock
 from millstream.store.log.recovery import recover
 from millstream.store.log.wal.segments import FOLDER, DamagedError, Log, find_segments, read_segment
+from millstream.store.subscriptions import rows
 
 
 class Cut(msgspec.Struct, frozen=True):
@@ -101,17 +102,18 @@ def _examine(report: Report, disk: RealDisk, catalog: Catalog) -> None:
     log, files = Log(disk, 0), StreamFiles(disk)
     try:
         cache = recover(catalog, log, files)
+        report.complaints += rows.complaints(cache.rows.items())
         report.segments, report.last_lsn = len(log.segments), log.next_lsn - 1
         report.cut = _torn_tail(report.folder, log)
-        rows: dict[int, Row] = {}
+        saved_rows: dict[int, Row] = {}
         for row in catalog.rows():
             if (complaint := complaint_of(row.verify) or complaint_of(row.stream)) is not None:
                 report.complaints.append(complaint)
             elif row.stream_id not in cache.removed:
-                rows[row.stream_id] = row
-        streams = {id: row.stream() for id, row in rows.items()} | _streams(cache)
+                saved_rows[row.stream_id] = row
+        streams = {id: row.stream() for id, row in saved_rows.items()} | _streams(cache)
         report.streams = len(streams)
-        for row in rows.values():
+        for row in saved_rows.values():
             # Files of what the log says is gone may be removed before the catalog knows.
             saved = row.stream()
             content = StreamContent.of(files, streams[row.stream_id], row.flushed, row.appends, row.where())

@@ -121,6 +121,12 @@ class ConfigureMeta(msgspec.Struct, array_like=True, gc=False):
     configuration: Configuration
 
 
+class RowsMeta(msgspec.Struct, array_like=True, gc=False):
+    """Rows that are kept for the table, or removed where there is no value; of no stream."""
+
+    rows: dict[str, bytes | None]
+
+
 Meta = (
     CreateMeta
     | AppendMeta
@@ -131,6 +137,7 @@ Meta = (
     | DropMeta
     | TrimMeta
     | ConfigureMeta
+    | RowsMeta
 )
 
 _TYPES: dict[type[Meta], int] = {
@@ -143,8 +150,12 @@ _TYPES: dict[type[Meta], int] = {
     DropMeta: 18,
     TrimMeta: 32,
     ConfigureMeta: 33,
+    RowsMeta: 48,
 }
 """The number of each kind of record on the disk; it never changes."""
+
+NO_STREAM: Final = 0
+"""The stream of a record that is about none; ids begin with 1."""
 
 SHARED_TYPES: Final = frozenset({_TYPES[CreateMeta], _TYPES[EndMeta]})
 """The kinds of records that may change another stream than their own: the source of a fork."""

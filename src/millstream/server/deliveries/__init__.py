@@ -1,0 +1,1 @@
+"""Deliveries: webhooks are sent, in parallel and fairly, and signed."""

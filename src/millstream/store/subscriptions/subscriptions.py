@@ -1,0 +1,42 @@
+"""All about subscriptions that a store offers.
+
+registry   created, read, listed, deleted; members; keys
+waking     what happens to streams, and what is due by time
+working    claims, acknowledgements, releases; attempts to deliver webhooks
+"""
+
+from collections.abc import Mapping
+
+from millstream.protocol.subscriptions.keys import Keys
+from millstream.store.subscriptions.host import Host
+from millstream.store.subscriptions.registry import Registry
+from millstream.store.subscriptions.roster import Roster
+from millstream.store.subscriptions.waking import Waking
+from millstream.store.subscriptions.working import Working
+
+
+class Subscriptions:
+    """The subscriptions of a store."""
+
+    def __init__(self, host: Host) -> None:
+        self._roster = Roster(host)
+        self.waking = Waking(self._roster)
+        self.working = Working(self._roster, self.waking)
+        self.registry = Registry(self._roster)
+        self.entries = self._roster.entries
+        """By key; empty while there are none, which every append looks at."""
+
+    def adopt(self, rows: Mapping[str, bytes]) -> None:
+        """Continue with what the engine has recovered."""
+        self._roster.adopt(rows)
+        self.entries = self._roster.entries
+
+    @property
+    def keys(self) -> Keys | None:
+        """The keys of the store, if it has any yet."""
+        return self._roster.keys
+
+    @property
+    def failing(self) -> int:
+        """How many subscriptions had a failed attempt last."""
+        return self._roster.failing

@@ -1,0 +1,1 @@
+from python_client.test_subscriptions import *  # noqa: F403

@@ -20,14 +20,11 @@ from millstream.client.http.sync_sockets import shared_client
 from millstream.client.sync.driving import prepared, run
 from millstream.protocol import headers
 from millstream.protocol.content import DEFAULT_TYPE, Kind, kind_of
-from millstream.spark.json.messages import Message
-from millstream.spark.json.splitting import split_array
 from millstream.spark.options import ServerOptions
 
 BEGINNING = "-1"
 _ZERO = "0000000000000000_0000000000000000"
 _CHARACTER_BYTES = 4
-_GAP = 1  # each message is stored with a comma
 
 
 class Found(msgspec.Struct, frozen=True):
@@ -130,10 +127,10 @@ class Server:
                 reached = next_offset(answer, self.endpoint(stream).url)
         return reached
 
-    def messages(self, stream: str, limit: int, offset: str, until: str) -> tuple[list[Message], int]:
-        """Read some JSON messages, and how many bytes lie between two of them in the stream."""
+    def some(self, stream: str, limit: int, offset: str, until: str) -> bytes:
+        """Read some content after an offset."""
         params = (("limit", str(limit)), ("offset", offset), ("until", until))
-        return split_array(self._send(self.endpoint(stream), self.ask(params)).body), _GAP
+        return self._send(self.endpoint(stream), self.ask(params)).body
 
     def check(self, stream: str, offset: str) -> None:
         """Check that a stream can be read from an offset."""

@@ -24,8 +24,10 @@ from millstream.spark.json.messages import Message
 
 _AT = "at"
 
-Fetch = Callable[[str, str], tuple[list[Message], int]]
-"""(from, until): messages that begin there, and the number of bytes that their text is apart in a stream."""
+_GAP = 1  # each message is stored with a comma
+
+Fetch = Callable[[str, str], list[Message]]
+"""(from, until): some of the messages between two offsets, from the first on."""
 
 
 class Lane:
@@ -67,14 +69,14 @@ class Lane:
     def _read_on(self) -> bool:
         if self.offset() >= self._until:
             return False
-        messages, gap = self._fetch(self.offset(), self._until)
+        messages = self._fetch(self.offset(), self._until)
         self._times, self._ends, self._next = array("d"), array("q"), 0
         end = self.position
         for message in messages:
             time = self._time_of(message)
             if time is not None:
                 self._latest = max(self._latest, time)
-            end += len(message) + gap
+            end += len(message) + _GAP
             self._times.append(self._latest)
             self._ends.append(end)
         return bool(messages)

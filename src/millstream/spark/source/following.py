@@ -7,12 +7,13 @@ state that a restarted driver would need: that is all in the positions.
 import logging
 import time
 from collections.abc import Iterable, Mapping
-from functools import partial
 
 import msgspec
 
 from millstream.client.core import errors
 from millstream.protocol.content import Kind
+from millstream.spark.json.messages import Message
+from millstream.spark.json.splitting import split_array
 from millstream.spark.lookups import Found, Server
 from millstream.spark.option_values import EARLIEST, LATEST
 from millstream.spark.options import OptionError, SourceOptions
@@ -254,7 +255,10 @@ class Follower:
         if known is not None and known.offset() == start.offset:
             return known
         prefix, _, number = start.offset.rpartition("_")
-        fetch = partial(self._server.messages, name, piece)
+
+        def fetch(offset: str, until: str) -> list[Message]:
+            return split_array(self._server.some(name, piece, offset, until))
+
         return Lane(f"{prefix}_", int(number), fetch, time_reader(field))
 
     def _admit_rows(self, start: Positions, ends: Positions, max_rows: int) -> dict[str, Position]:

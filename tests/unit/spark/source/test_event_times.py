@@ -21,9 +21,9 @@ def lane(messages: list[bytes], piece: int) -> Lane:
     for message in messages:
         starts.append(starts[-1] + len(message) + 1)
 
-    def fetch(offset: str, until: str) -> tuple[list[Message], int]:
+    def fetch(offset: str, until: str) -> list[Message]:
         first = starts.index(int(offset.removeprefix(ZERO)))
-        return list(messages[first : first + piece]), 1
+        return list(messages[first : first + piece])
 
     made = Lane(ZERO, 0, fetch, AT)
     made.look(f"{ZERO}{starts[-1]:016d}")

@@ -257,7 +257,10 @@ class Follower:
         prefix, _, number = start.offset.rpartition("_")
 
         def fetch(offset: str, until: str) -> list[Message]:
-            return split_array(self._server.some(name, piece, offset, until))
+            try:
+                return split_array(self._server.some(name, piece, offset, until))
+            except _GONE:  # what is gone is found out when streams are looked at next
+                return []
 
         return Lane(f"{prefix}_", int(number), fetch, time_reader(field))
 

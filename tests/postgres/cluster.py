@@ -11,7 +11,6 @@ import os
 import pwd
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -20,6 +19,8 @@ from pathlib import Path
 
 import asyncpg
 import pytest
+
+from running import free_port
 
 PATIENCE_S = 30.0
 _QUICK = ("fsync=off", "synchronous_commit=off", "full_page_writes=off")
@@ -65,12 +66,6 @@ def _exists(name: str) -> bool:
     except KeyError:
         return False
     return True
-
-
-def free_port() -> int:
-    with socket.socket() as listening:
-        listening.bind(("127.0.0.1", 0))
-        return int(listening.getsockname()[1])
 
 
 class Cluster:

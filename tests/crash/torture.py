@@ -85,6 +85,14 @@ def _kills(scratch: Path, scale: float) -> str:
     return f"{total} kills: 0 lost, 0 doubled, 0 gaps, no offset used twice ({summaries[-1]})"
 
 
+def _deliveries(scratch: Path, scale: float) -> str:
+    from crash.deliveries import deliver_through_kills
+
+    kills = max(1, round(200 * scale))
+    summary = deliver_through_kills(scratch, kills, seed=1, progress=True)
+    return f"each delivered, no cursor went back, no early attempt ({summary})"
+
+
 def _histories(scratch: Path, scale: float) -> str:
     from histories.histories import check_histories
 
@@ -233,6 +241,7 @@ ORDEALS: dict[str, Callable[[Path, float], str]] = {
     "registers": _registers,
     "counter": _counter,
     "kills": _kills,
+    "deliveries": _deliveries,
     "big-stream": _big_stream,
     "big-archive": _with_java(_big_archive),
     "power-ext4": _power("ext4", 500),

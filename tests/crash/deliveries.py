@@ -1,4 +1,4 @@
-"""Subscriptions through kills: writers, a receiver of webhooks, workers, and a server that is killed over and over.
+"""Subscriptions through kills: writers, a receiver of webhooks, workers, and a server that is killed often.
 
         writers     append to streams of two subscriptions, and note what was acknowledged
         receiver    answers webhooks: done, accepted and called back later, or 500
@@ -10,7 +10,7 @@ What must hold, whatever was killed when:
         delivered     what was acknowledged to a writer is in a webhook, or in a claim, at least once
         cursors       never go back, as far as anybody has seen
         generations   rise; one belongs to one wake
-        fencing       a worker is not answered with success after a later claim was answered
+        fencing       a worker that asks after a later claim was answered is not answered with success
         schedule      no attempt comes before the time that the watcher has seen for it
 """
 
@@ -132,7 +132,10 @@ class Ordeal:
         body = {
             "wake_id": claim["wake_id"], "generation": claim["generation"], "acks": acks, "done": True,
         }  # fmt: skip
-        done = self.ask(client, "POST", "/__ds/subscriptions/pulled/ack", body, claim["token"])
+        done = None
+        while done is None and not self.is_stopping:  # until the server is there to answer
+            done = self.ask(client, "POST", "/__ds/subscriptions/pulled/ack", body, claim["token"])
+            time.sleep(0.02)
         with self._lock:
             if done is not None and done[0] == 200:
                 self.counts["acks"] += 1
@@ -264,7 +267,7 @@ def deliver_through_kills(
                 if failpoint:
                     assert server._process.wait(PATIENCE_S) == -9, server.output()
                 else:
-                    time.sleep(dice.uniform(0.05, 0.6))
+                    time.sleep(dice.uniform(0.05, 0.8))
                     kill(server)
             ordeal.counts["kills"] += 1
             assert not ordeal.wrong, ordeal.wrong

@@ -57,15 +57,20 @@ def _print_table(rows: list[tuple[str, ...]]) -> None:
 
 
 def _simulation(_: Path, scale: float) -> str:
+    from crash.simulated_engine import Variant
+    from crash.simulated_subscribers import Subscribed
     from crash.simulation import GENERATIONS, STEPS, Simulation
 
     seeds, crashes = max(1, round(1000 * scale)), 0
     for seed in range(seeds):
-        simulation = Simulation(seed)
+        simulation = Simulation(seed, Subscribed if seed % 2 else Variant)
         try:
             simulation.run()
         except BaseException as error:
-            error.add_note(f"Replay it with: python -m tests.crash.simulation --seed {seed}")
+            with_subscriptions = " --subscriptions" if seed % 2 else ""
+            error.add_note(
+                f"Replay it with: python -m tests.crash.simulation --seed {seed}{with_subscriptions}"
+            )
             raise
         crashes += simulation.machine.crashes
         if seed % 200 == 199:

@@ -22,7 +22,7 @@ def test_what_is_removed_stays_removed(monkeypatch: pytest.MonkeyPatch, kind: st
             disk.open(name, create=True).write([b"content"], 0)
         disk.sync_all()
         removed = {7: NAMES} if kind == "of a deleted stream" else {}
-        checkpoint = Checkpoint(1, 9, [], removed, [] if removed else NAMES, [], 0)
+        checkpoint = Checkpoint(1, 9, [], removed, [] if removed else NAMES, [], 0, {})
         checkpoint.write(disk, Catalog(":memory:"))
         disk.power_cut()
         assert not disk.snapshot()
@@ -35,5 +35,5 @@ def test_a_folder_that_was_never_made_holds_nothing_up() -> None:
         def sync_folder(self, name: str) -> None:
             raise FileNotFoundError(name)
 
-    checkpoint = Checkpoint(1, 9, [], {7: NAMES}, [], [], 0)
+    checkpoint = Checkpoint(1, 9, [], {7: NAMES}, [], [], 0, {})
     assert checkpoint.write(NoFolders(random.Random(1)), Catalog(":memory:")).not_removed == {}

@@ -219,6 +219,28 @@ def _fuzz(_: Path, scale: float) -> str:
     return f"{inputs} inputs to {len(TARGETS)} targets, no finding"
 
 
+def _readers(_: Path, scale: float) -> str:
+    """Let 10,000 event streams get everything in order; a process needs as many open files."""
+    import asyncio
+    import resource
+
+    import httpx
+
+    from hardening.fan_out import deliver
+    from running import durable_millstream
+
+    readers, hard = max(100, int(10_000 * scale)), resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    wanted = readers + 500
+    if hard != resource.RLIM_INFINITY and hard < wanted:
+        return f"left out: it needs {wanted} open files, and the limit here is {hard}"
+    resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    with durable_millstream() as server:
+        httpx.put(server.url + "/s", headers={"Content-Type": "text/plain"})
+        asyncio.run(deliver(server.url, "/s", readers=readers, writers=4, messages=50))
+        peak = server.peak_bytes() / 2**20
+    return f"{readers} readers got 200 messages each, in order; the server had at most {peak:.0f} MiB"
+
+
 def _tests(*files: str) -> Callable[[Path, float], str]:
     def ordeal(_: Path, _scale: float) -> str:
         command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
@@ -241,6 +263,7 @@ ORDEALS: dict[str, Callable[[Path, float], str]] = {
     "faults": _tests("test_faults.py"),
     "failpoints": _tests("test_kills.py"),
     "fuzz": _fuzz,
+    "readers": _readers,
     "races": _races,
     "histories": _histories,
     "registers": _registers,

@@ -36,7 +36,7 @@ BROKEN = 599
 """The status of a response that ended before its end, or did not come."""
 
 _SEEN = re.compile(r"content-type$|stream-(?!cursor$)|producer-|etag$")
-_TIMES = ("stream-first-time", "stream-last-time")
+TIMES = ("stream-first-time", "stream-last-time")
 
 
 class RefusedError(Exception):
@@ -231,7 +231,7 @@ def _answer(question: Question, status: int, headers: Mapping[str, str], body: b
         for name in ("etag", "stream-incarnation"):
             seen.pop(name, None)  # made of the stream's id, which depends on how many were created before
     if "until=" not in question.target:  # what other questions have appended has times of its own
-        seen = {name: value for name, value in seen.items() if name not in _TIMES}
+        seen = {name: value for name, value in seen.items() if name not in TIMES}
     if status >= 400:
         return Answer(status, seen, 0, _code(body))
     if "live=sse" in question.target:

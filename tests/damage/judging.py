@@ -2,7 +2,7 @@
 
         right       every answer is the right one: the damage is where no answer depends on it
         refused     the folder is not opened; the message names the file
-        failed      streams that the damage touches answer 500; the log names the file
+        failed      streams that the damage touches answer 500, or without times; the log names the file
         shorter log after a kill, the last changes are missing, all else is right: a crash could have done it
 
 Anything else is a violation; the worst one counts. `check` must name the file whenever not every answer is
@@ -14,7 +14,7 @@ from pathlib import Path
 
 import msgspec
 
-from .asking import NEW_FORK, Answer, Answers, Question
+from .asking import NEW_FORK, TIMES, Answer, Answers, Question
 from .building import LOG, Folder
 from .damages import Damage, kind_of
 
@@ -138,18 +138,29 @@ def _differences(folder: Folder, k: int, answers: Answers) -> list[tuple[Questio
     found = []
     for group, wanted, got in zip(folder.groups, folder.truths[k], answers, strict=False):
         for question, right, answer in zip(group, wanted, got, strict=False):
-            if answer != right and not answer.failed:
+            if answer != right and not answer.failed and not _lacks_times(right, answer):
                 found.append((question, right, answer))
     return found
 
 
 def _failed(folder: Folder, answers: Answers) -> set[str]:
     """The streams that did not answer."""
+    timeless = {
+        number
+        for number, (wanted, got) in enumerate(zip(folder.truths[-1], answers, strict=False))
+        if any(map(_lacks_times, wanted, got))
+    }
     return {
         group[0].stream.removeprefix(NEW_FORK)
-        for group, got in zip(folder.groups, answers, strict=False)
-        if any(answer.failed for answer in got)
+        for number, (group, got) in enumerate(zip(folder.groups, answers, strict=False))
+        if any(answer.failed for answer in got) or number in timeless
     }
+
+
+def _lacks_times(right: Answer, answer: Answer) -> bool:
+    """Whether an answer is the right one but for times: the content is whole, only they are damaged."""
+    kept = {name: value for name, value in right.headers.items() if name not in TIMES}
+    return answer != right and answer == msgspec.structs.replace(right, headers=kept)
 
 
 def _most_families(damage: Damage) -> int:

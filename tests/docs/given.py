@@ -11,7 +11,8 @@ FILES = {
         "february.ndjson": '{"day": 32}\n',
     },
 }
-VARIABLES = {"docs/commands.md": {"SECRET": "0123456789abcdef0123456789abcdef"}}
+_SECRET = {"SECRET": "0123456789abcdef0123456789abcdef"}
+VARIABLES = {"docs/commands.md": _SECRET, "docs/guides/subscriptions.md": _SECRET}
 SERVED = {"docs/operations.md": ["millstream", "serve", "--data", "./data"]}
 WITH_CERTIFICATE = ("docs/security.md",)
 

@@ -11,12 +11,18 @@ import pytest
 
 import millstream
 import millstream.aio
+import millstream.aio.subscriptions
+import millstream.subscriptions
 from millstream import TransportError
 from millstream.client.core.transport import Answer
 from running import Server, free_port
 from running import millstream as serving
 
 SHELLS: dict[str, Any] = {"millstream": millstream, "millstream.aio": millstream.aio}
+SUBSCRIBING: dict[str, Any] = {
+    "millstream.subscriptions": millstream.subscriptions,
+    "millstream.aio.subscriptions": millstream.aio.subscriptions,
+}
 NAMES = [(shell, name) for shell, module in SHELLS.items() for name in module.__all__]
 
 
@@ -75,3 +81,22 @@ def test_the_examples_of_a_name_run(
     report: list[str] = []
     outcome = doctest.DocTestRunner(verbose=False).run(test, out=report.append)
     assert outcome.failed == 0, "".join(report)
+
+
+@pytest.mark.parametrize("shell", SUBSCRIBING)
+def test_the_examples_of_subscriptions_run(shell: str) -> None:
+    module = SUBSCRIBING[shell]
+    with serving() as server:
+        subscriptions = millstream.subscriptions.Subscriptions(server.url)
+        subscriptions.create_pull("orders", "wake/orders", pattern="orders/**")
+        orders = millstream.DurableStream.create(f"{server.url}/orders/1", content_type="application/json")
+        for name in module.__all__:
+            kept = module if getattr(module, name).__module__.startswith("millstream.client.aio") else None
+            surroundings = {one: getattr(kept or millstream.subscriptions, one) for one in module.__all__}
+            surroundings |= {"server": server.url, "orders": orders, "subscriptions": subscriptions}
+            surroundings |= {"asyncio": asyncio}
+            finder = doctest.DocTestFinder(recurse=False)
+            [test] = finder.find(getattr(module, name), name, globs=surroundings, module=False)
+            report: list[str] = []
+            outcome = doctest.DocTestRunner(verbose=False).run(test, out=report.append)
+            assert outcome.failed == 0, "".join(report)

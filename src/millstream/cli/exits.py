@@ -7,6 +7,11 @@ import enum
 from typing import Final
 
 from millstream.client.core import errors
+from millstream.client.core.subscriptions.errors import (
+    FencedError,
+    SubscriptionExistsError,
+    SubscriptionNotFoundError,
+)
 
 
 class Exit(enum.IntEnum):
@@ -25,7 +30,7 @@ class Exit(enum.IntEnum):
     FAILED = 1, "failed, or the check found a problem"
     USAGE = 2, "wrong usage or settings"
     UNREACHABLE = 3, "the server could not be reached, or the connection was lost"
-    NOT_FOUND = 4, "there is no such stream, or the offset is no longer kept"
+    NOT_FOUND = 4, "there is no such stream or subscription, or the offset is no longer kept"
     CONFLICT = (
         5,
         "the stream is closed, has another content type, ends elsewhere than expected, or the name is taken",
@@ -66,6 +71,15 @@ _HINTS: Final[dict[type[errors.MillstreamError], tuple[Exit, str]]] = {
     errors.SequenceGapError: (Exit.CONFLICT, "Give a higher --epoch to start over"),
     errors.ContentTypeMismatchError: (Exit.CONFLICT, "`millstream head` shows the stream's type"),
     errors.NotSupportedError: (Exit.BAD_INPUT, ""),
+    SubscriptionNotFoundError: (
+        Exit.NOT_FOUND,
+        "`millstream subscribe list` shows what there is, `millstream subscribe create` makes one",
+    ),
+    SubscriptionExistsError: (
+        Exit.CONFLICT,
+        "`millstream subscribe show` shows what it is; choose another id or `millstream subscribe delete` it",
+    ),
+    FencedError: (Exit.CONFLICT, ""),
     errors.PartMissingError: (Exit.CONFLICT, ""),
     errors.PartConflictError: (Exit.CONFLICT, ""),
     errors.DuplicateAppendError: (Exit.CONFLICT, ""),
@@ -88,6 +102,7 @@ _HINTS: Final[dict[type[errors.MillstreamError], tuple[Exit, str]]] = {
 }
 
 _HINTS_BY_CODE: Final = {
+    "WEBHOOK_URL_REJECTED": "The server's --webhook-allow allows targets that are not public",
     "RESERVED_PATH": "Choose a name that does not begin with /__ds/",
     "INVALID_TOKEN": "Give another token with --token or MILLSTREAM_TOKEN; `millstream token` makes one",
     "FORBIDDEN": "Give a token with a scope that covers it; `millstream token` makes one",
@@ -95,6 +110,7 @@ _HINTS_BY_CODE: Final = {
     "NO_SPACE": "Make room on the server's disk, or delete streams",
     "OVERLOADED": "Try again later",
     "CHECKPOINTS_BEHIND": "Try again later; the server's log says what holds it up",
+    "DATABASE_UNREACHABLE": "Try again later; the server's log says since when its database does not answer",
     "STORE_FAILED": "The server must be restarted; its log says what failed",
     "INTERNAL_ERROR": "The server's log says what failed",
 }

@@ -52,6 +52,24 @@ PROFILES: Final = {
     "use": Verb("profiles.verbs:use", "Use a profile where no other server is named."),
     "remove": Verb("profiles.verbs:remove", "Remove a profile."),
 }
+SUBSCRIBE: Final = {
+    "create": Verb("subscriptions.verbs:create", "Create a subscription, unless it is there already."),
+    "list": Verb(
+        "subscriptions.verbs:list_subscriptions",
+        "List the subscriptions of a server, with their lag and their last error.",
+    ),
+    "show": Verb("subscriptions.verbs:show", "Show a subscription: its streams, its lag, its last error."),
+    "add": Verb("subscriptions.verbs:add", "Add streams to a subscription, from now on."),
+    "remove": Verb("subscriptions.verbs:remove", "Remove streams that were added by their paths."),
+    "retry": Verb("subscriptions.verbs:retry", "Attempt a delivery that has failed now."),
+    "delete": Verb(
+        "subscriptions.verbs:delete",
+        "Delete a subscription, with its cursors; asks for confirmation on a terminal.",
+    ),
+}
+KEYS: Final = {
+    "rotate": Verb("subscriptions.keys:rotate", "Sign webhooks with a new key."),
+}
 VERBS: Final[Table] = {
     "serve": Verb("serve:serve", "Run the server until Ctrl+C or SIGTERM."),
     "create": Verb("create:create", "Create a stream, unless it is there already."),
@@ -65,6 +83,9 @@ VERBS: Final[Table] = {
     "delete": Verb("delete:delete", "Delete streams; asks for confirmation on a terminal."),
     "fork": Verb("fork:fork", "Create a stream that begins with another's content."),
     "list": Verb("list:list_streams", "List the streams of a server, with their sizes."),
+    "worker": Verb(
+        "subscriptions.work:worker", "Run a command for what is new in the streams of a subscription."
+    ),
     "token": Verb("token:token", "Make a token for a server with access control."),
     "health": Verb("health:health", "Ask a server on this machine whether it is ready."),
     "check": Verb("check:check", "Verify a data folder that no server uses."),
@@ -75,6 +96,8 @@ VERBS: Final[Table] = {
     "client-adapter": Verb(
         "client_adapter:client_adapter", "Let a conformance suite drive our client.", is_hidden=True
     ),
+    "subscribe": Group("Let streams wake workers and webhooks.", SUBSCRIBE),
+    "keys": Group("Manage the keys that sign webhooks.", KEYS),
     "profile": Group("Save servers and tokens under names.", PROFILES),
     "conformance": Group("Test any implementation of the protocol.", CONFORMANCE),
     "pipeline": Group("Run Spark jobs between streams and tables.", PIPELINES),

@@ -8,6 +8,7 @@ import ssl
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import uvloop
 
@@ -35,6 +36,9 @@ from millstream.store.memory import memory_store
 from millstream.store.quotas import QuotaError, Quotas, parse_quota
 from millstream.store.table import Table
 
+if TYPE_CHECKING:
+    from millstream.store.postgres.store import PostgresStore
+
 _log = logging.getLogger("millstream")
 
 _TICK_S = 0.25
@@ -47,8 +51,10 @@ def open_store(settings: Settings) -> Store:
         prefixes = tuple(map(parse_quota, settings.max_streams))
     except QuotaError as error:
         raise SettingsError(f"--max-streams: {error}") from None
-    store: Table
-    if settings.store == "memory":
+    store: Table | PostgresStore
+    if settings.uses_database:
+        store = _database_store(settings)
+    elif settings.store == "memory":
         store = memory_store()
     else:
         store = folder_store(
@@ -62,6 +68,19 @@ def open_store(settings: Settings) -> Store:
     store.quotas = Quotas(settings.max_stream_bytes, prefixes, producers)
     store.usual_retention = Retention(settings.retain_bytes or None, settings.retain_seconds or None)
     return store
+
+
+def _database_store(settings: Settings) -> "PostgresStore":
+    try:
+        from millstream.store.postgres.opening import postgres_store  # needs an extra
+    except ImportError as error:
+        raise SettingsError(
+            f"--store {settings.store.partition('://')[0]}://... needs the extra postgres: "
+            "pip install 'millstream[postgres]'"
+        ) from error
+    return postgres_store(
+        settings.store, memory_bytes=settings.memory_bytes, connections=settings.database_connections
+    )
 
 
 def clock_ms() -> int:
@@ -166,7 +185,7 @@ async def _serve(settings: Settings, announce: Callable[[str], None], load: Call
         announce(url)
         logs.event(_log, logging.INFO, "listening", url=url)
         notify("READY=1")
-        await _until(stopping, native, admin)
+        await _until(stopping, store, native, admin)
         notify("STOPPING=1")
         listener.close()
         await _drain(routes, native, admin)
@@ -189,9 +208,11 @@ async def _listen(host: str, port: int, native: NativeServer, tls: ssl.SSLContex
         raise SettingsError(f"cannot listen on {host}:{port}: {error.strerror or error}.") from None
 
 
-async def _until(stopping: Stopping, *servers: NativeServer) -> None:
+async def _until(stopping: Stopping, store: Store, *servers: NativeServer) -> None:
     loop = asyncio.get_running_loop()
     while not stopping.is_requested():
+        measures = store.measures
+        interpreter.collect_if_due(is_saving=measures is not None and measures.is_saving)
         for server in servers:
             server.tick(loop.time())
         with contextlib.suppress(TimeoutError):

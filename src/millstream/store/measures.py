@@ -45,6 +45,7 @@ class Measures:
         "checkpoint_failures",
         "checkpoint_s",
         "damaged_streams",
+        "is_saving",
         "postponed_since_s",
         "recovery_s",
         "scrub_rounds",
@@ -64,6 +65,8 @@ class Measures:
         """How many changes each sync made durable."""
         self.checkpoint_s = Histogram(_TIMES_S)
         """How long each checkpoint took to write."""
+        self.is_saving = False
+        """Whether a checkpoint is under way, from its first snapshot until memory is rid of what it saved."""
         self.checkpoint_failures = 0
         """How many checkpoints failed and were tried again."""
         self.postponed_since_s = 0.0

@@ -5,6 +5,7 @@ several turns of the event loop (`slices`). A page of names has a bound on how m
 long.
 """
 
+import logging
 import time
 from collections.abc import Mapping
 from functools import partial
@@ -20,7 +21,7 @@ from millstream.protocol.globs import glob_matches
 from millstream.protocol.origins import Origin, Search
 from millstream.protocol.requests import LiveMode, ReadRequest
 from millstream.protocol.streams import Stream
-from millstream.store.base import FilePart, Head, Page, Read
+from millstream.store.base import FilePart, Head, Page, Read, StoreError
 from millstream.store.engine import Journal, Streams
 from millstream.store.entries import StreamEntry
 from millstream.store.finding import Finding
@@ -30,6 +31,8 @@ from millstream.store.slices import Slices
 _RUNS: Final = 1000  # times in one chunk
 _MAX_STEPS = 10_000  # names looked at for one page, so that a glob that matches little stays quick
 _MAX_S = 0.01  # time for one page, whatever is looked at; a caller continues with the next one
+
+_log = logging.getLogger("millstream")
 
 
 class Reading:
@@ -85,7 +88,7 @@ class Reading:
                 runs = tuple(islice(entry.runs(span.start, span.end), _RUNS))
                 span = reads.Span(span.start, runs[-1].end)
         is_held = not peek and (held_bytes is None or span.end - span.start <= held_bytes)
-        first_ms, last_ms = entry.times_of(span.start, span.end)
+        first_ms, last_ms = _times_of(entry, span)
         return reads.Chunk(
             stream.id,
             stream.content_type,
@@ -152,6 +155,15 @@ class Reading:
         if not isinstance(entry, StreamEntry):
             return self._journal.confirm_missing(name, entry)
         return entry.as_visible()
+
+
+def _times_of(entry: StreamEntry, span: reads.Span) -> tuple[int, int]:
+    """Give when the first and the last append of a chunk arrived; 0 if that is damaged: content goes out."""
+    try:
+        return entry.times_of(span.start, span.end)
+    except StoreError as error:
+        _log.error("%s is read without times: %s", entry.stream.name, error)
+        return 0, 0
 
 
 def list_page(

@@ -5,7 +5,8 @@
         target c   s5 s6        1 under way
 
 Targets take turns, whatever each has waiting, and none has more under way than `MAX_PER_TARGET`. A
-subscription waits at most once. There are two lanes: what has failed before never takes the last slots from
+subscription waits at most once; one that is due again while it is under way waits when it is not any more.
+There are two lanes: what has failed before never takes the last slots from
 what has not.
 """
 
@@ -66,6 +67,7 @@ class Lanes:
         self._fresh, self._failing = Lane(self._targets), Lane(self._targets)
         self._waiting: set[str] = set()
         self._retried: set[str] = set()  # of the failing lane, under way
+        self._again: dict[str, tuple[str, bool]] = {}  # due once more while under way
         self.under_way: set[str] = set()
 
     @property
@@ -74,8 +76,10 @@ class Lanes:
         return len(self._waiting)
 
     def add(self, target: str, key: str, *, is_failing: bool) -> None:
-        """Let a subscription wait for its turn, unless it does or is under way."""
-        if key not in self._waiting and key not in self.under_way:
+        """Let a subscription wait for its turn, unless it does; if it is under way, from its end on."""
+        if key in self.under_way:
+            self._again[key] = target, is_failing
+        elif key not in self._waiting:
             self._waiting.add(key)
             (self._failing if is_failing else self._fresh).add(target, key)
 
@@ -84,7 +88,7 @@ class Lanes:
         if len(self.under_way) >= self._slots:
             return None
         found = self._fresh.take()
-        if found is None and len(self._retried) < self._slots // 2:
+        if found is None and len(self._retried) < max(1, self._slots // 2):
             found = self._failing.take()
             if found is not None:
                 self._retried.add(found[1])
@@ -102,3 +106,6 @@ class Lanes:
             del self._targets[target]
         self._fresh.reconsider(target)
         self._failing.reconsider(target)
+        again = self._again.pop(key, None)
+        if again is not None:
+            self.add(again[0], key, is_failing=again[1])

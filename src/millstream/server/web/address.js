@@ -1,9 +1,11 @@
 // Routes: `#/s/chat/1` is the stream /chat/1, `#/lag` the pipeline lag from the default report stream, `#/lag/other`
-// from /other, `#/board/QUERY` the board of what a search finds, and anything else the overview.
+// from /other, `#/board/QUERY` the board of what a search finds, `#/subscriptions` the subscriptions, and anything else
+// the overview.
 
 const STREAM = "#/s";
 const LAG = "#/lag";
 const BOARD = "#/board";
+const SUBSCRIPTIONS = "#/subscriptions";
 export const USUAL_REPORTS = "/_profile";
 
 export function addressOf(name) {
@@ -30,6 +32,11 @@ export function boardAddressOf(query) {
 /** The search whose streams to show. */
 export function boardAt(hash) {
   return hash === BOARD ? "" : (below(BOARD, hash)?.slice(1) ?? null);
+}
+
+/** Whether the subscriptions are to be shown. */
+export function subscriptionsAt(hash) {
+  return hash === SUBSCRIPTIONS ? "" : null;
 }
 
 function escaped(name) {

@@ -1,7 +1,7 @@
 // The page: selects the view to show and connects the buttons around it.
 
 import { accessAnywhere, allow, forgetAccess } from "./access.js";
-import { addressOf, boardAt, nameAt, reportsAt, typedName } from "./address.js";
+import { addressOf, boardAt, nameAt, reportsAt, subscriptionsAt, typedName } from "./address.js";
 import { closeBoard, openBoard, startBoard } from "./board.js";
 import { onAnswer, openDialog } from "./dialogs.js";
 import { startKeyboard } from "./keyboard.js";
@@ -10,6 +10,7 @@ import { reloadListing, showAsOpen, startListing } from "./listing.js";
 import { startOverview } from "./overview.js";
 import { Problem, ask, controlUrl, streamUrl, token } from "./server.js";
 import { closeStream, openStream, startStream } from "./stream.js";
+import { closeSubscriptions, openSubscriptions, startSubscriptions } from "./subscriptions.js";
 import { startTheme } from "./theme.js";
 import { visible } from "./visible.js";
 import { moment } from "./words.js";
@@ -22,6 +23,7 @@ const VIEWS = {
   stream: { at: nameAt, open: openStream, close: closeStream, title: visible },
   board: { at: boardAt, open: openBoard, close: closeBoard, title: () => "Board" },
   lag: { at: reportsAt, open: openLag, close: closeLag, title: () => "Pipelines" },
+  subscriptions: { at: subscriptionsAt, open: openSubscriptions, close: closeSubscriptions, title: () => "Subscriptions" },
 };
 
 function route({ focus = true } = {}) {
@@ -92,5 +94,6 @@ startOverview();
 startStream();
 startBoard();
 startLag();
+startSubscriptions();
 startKeyboard();
 route({ focus: false });

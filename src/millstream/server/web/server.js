@@ -16,6 +16,11 @@ export function controlUrl(path, query = {}) {
   return withQuery(`${location.origin}${mount}/__ds/${path}`, query);
 }
 
+/** A subscription, or one of its actions; `root` is where its streams live. */
+export function subscriptionUrl(root, id, action = "") {
+  return `${location.origin}${mount}${root}__ds/subscriptions/${encodeURIComponent(id)}${action}`;
+}
+
 function withQuery(url, query) {
   const given = Object.entries(query).filter(([, value]) => value !== null && value !== "");
   return given.length ? `${url}?${new URLSearchParams(given)}` : url;
@@ -75,7 +80,8 @@ export async function ask(url, { method = "GET", headers = {}, body, signal, as 
 
 async function refusal(response) {
   const said = await response.json().catch(() => ({}));
-  const words = typeof said.detail === "string" ? said.detail : `The server returned status ${response.status}.`;
+  const detail = said.detail ?? said.error?.message; // of a subscription's routes
+  const words = typeof detail === "string" ? detail : `The server returned status ${response.status}.`;
   const code = typeof said.code === "string" ? said.code : "";
   return new Problem(response.status, words, { code, retryAfterS: Number(response.headers.get("Retry-After")) || 0 });
 }

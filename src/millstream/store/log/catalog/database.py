@@ -28,6 +28,8 @@ import contextlib
 import sqlite3
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import lru_cache
+from itertools import chain
 from operator import attrgetter, itemgetter
 from pathlib import Path
 from urllib.parse import quote
@@ -110,12 +112,16 @@ create table kept (key text primary key, value blob not null, sum integer not nu
 _DUE = "select deadline_ms, id, name from streams"
 _ROW = "select id, name, deadline_ms, flushed, appends, state, place, sum from streams"
 _FORMER_ROW = "select id, name, deadline_ms, flushed, appends, state, null, null from streams"
-_WRITE_ROW = """
+_WRITE_ROWS = """
 insert into streams (id, name, deadline_ms, flushed, appends, state, place, sum)
-values (?, ?, ?, ?, ?, ?, ?, ?)
+values {}
 on conflict (id) do update set deadline_ms = excluded.deadline_ms, flushed = excluded.flushed,
     appends = excluded.appends, state = excluded.state, place = excluded.place, sum = excluded.sum
 """
+
+_ROWS_A_STATEMENT = 64
+"""How many rows are written with one statement: each one gives up Python's lock, and getting it back beside a
+busy event loop takes longer than writing a row."""
 
 _CACHE_KIB = 16 * 2**10
 _BATCH_IDS = 1024
@@ -376,7 +382,10 @@ class Catalog:
     def _write(self, changed: list[Row], producers: list[ProducerRow]) -> None:
         self._write_producers(producers)
         for batch in _batches(changed):
-            self._writer.executemany(_WRITE_ROW, map(msgspec.structs.astuple, batch))
+            for first in range(0, len(batch), _ROWS_A_STATEMENT):
+                rows = batch[first : first + _ROWS_A_STATEMENT]
+                values = list(chain.from_iterable(map(msgspec.structs.astuple, rows)))
+                self._writer.execute(_write_rows(len(rows)), values)
 
     def _write_kept(self, rows: Mapping[str, bytes | None]) -> None:
         values = [with_sum((key, value)) for key, value in rows.items() if value is not None]
@@ -439,6 +448,12 @@ class Catalog:
         finally:
             if self._writer.in_transaction:
                 self._writer.execute("rollback")
+
+
+@lru_cache
+def _write_rows(count: int) -> str:
+    """Give the statement that writes so many rows."""
+    return _WRITE_ROWS.format(", ".join(["(?, ?, ?, ?, ?, ?, ?, ?)"] * count))
 
 
 def _batches(rows: list[Row]) -> Iterator[list[Row]]:

@@ -28,7 +28,7 @@ def sum_of(values: tuple[Any, ...]) -> int:
     return crc32c(_encode(values))
 
 
-class Row(msgspec.Struct, frozen=True):
+class Row(msgspec.Struct, frozen=True, gc=False):
     """A stream in the catalog: its state, and how much of its content its files hold."""
 
     stream_id: int

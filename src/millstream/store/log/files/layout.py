@@ -55,7 +55,7 @@ PACK_BYTES = 32 * 2**20
 PACKED_BYTES = 16 * 2**10
 """A stream that takes more in packs gets files of its own."""
 MAX_SLOTS = 8
-"""A stream that has so many slots in packs is written to a single one."""
+"""A stream has at most so many slots in packs."""
 
 
 class Layout(msgspec.Struct, frozen=True, array_like=True, gc=False):

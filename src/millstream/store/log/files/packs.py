@@ -17,7 +17,7 @@ for a small append. The magic says in which code the times are. The size is that
 
 The checksum covers everything after it, the stream and the position included, so a slot in the wrong place
 is found. The catalog says which slots a stream has (`places.Packed`). A stream has few: from `MAX_SLOTS` on
-they are written anew as one; from `PACKED_BYTES` on the stream gets files of its own.
+the last ones are joined (`kept_slots`); from `PACKED_BYTES` on the stream gets files of its own.
 
 Nothing in a pack is ever overwritten, as far as a catalog may know of it. The catalog counts the bytes of
 each pack that nothing refers to; when they are many the rest is copied to another pack (`reclaiming`).
@@ -32,7 +32,7 @@ from typing import Final
 import msgspec
 
 from millstream.store.log.crc import crc32c
-from millstream.store.log.files import deltas
+from millstream.store.log.files import deltas, layout
 from millstream.store.log.files.examining import complaint_of
 from millstream.store.log.files.extents import Extent
 from millstream.store.log.files.open_files import StreamFiles
@@ -75,6 +75,11 @@ class Appends(msgspec.Struct, frozen=True, gc=False):
     ends: "array[int]"
     times: "array[int]"
     content: bytes
+
+    @property
+    def end(self) -> tuple[int, int]:
+        """Where they end, and how many appends the stream has up to there."""
+        return self.position + len(self.content), self.first_append + len(self.ends)
 
     def encode(self, created_ms: int) -> bytes:
         """Encode them as a slot; none arrived before the stream was created."""
@@ -133,25 +138,33 @@ def decode_slot(data: bytes, created_ms: int) -> Appends | None:
     return Appends(stream_id, position, first_append, ends, times, data[at:])
 
 
+def kept_slots(sizes: list[int], new_bytes: int) -> int:
+    """Tell how many slots stay as they are when one is added; it is joined with the others, the last ones.
+
+    When there are many, those are joined that are not larger than what comes after them. So what is written
+    once more is mostly what was written lately, and a byte is written a few times in all.
+    """
+    kept = len(sizes)
+    if kept >= layout.MAX_SLOTS:
+        while kept and (kept >= layout.MAX_SLOTS or sizes[kept - 1] <= new_bytes):
+            kept -= 1
+            new_bytes += sizes[kept]
+    return kept
+
+
 def read_slots(
-    files: StreamFiles, stream_id: int, base: int, created_ms: int, slots: tuple[Slot, ...]
+    files: StreamFiles, stream_id: int, end: int, appends: int, created_ms: int, slots: tuple[Slot, ...]
 ) -> list[Appends]:
-    """Read and verify all that a stream has in packs."""
+    """Read and verify what a stream has in its last slots, which end where it ends, after so many appends."""
     found: list[Appends] = []
-    position, append = base, 0
-    for slot in slots:
+    for slot in reversed(slots):
         data = files.read_file(pack_name(slot.pack), slot.size, slot.position)
-        appends = decode_slot(data, created_ms)
-        if appends is None or (appends.stream_id, appends.position, appends.first_append) != (
-            stream_id,
-            position,
-            append,
-        ):
+        one = decode_slot(data, created_ms)
+        if one is None or one.stream_id != stream_id or one.end != (end, appends):
             raise DamagedError(f"{pack_name(slot.pack)}: the slot at byte {slot.position} is damaged.")
-        found.append(appends)
-        position += len(appends.content)
-        append += len(appends.ends)
-    return found
+        found.append(one)
+        end, appends = one.position, one.first_append
+    return found[::-1]
 
 
 class PackedBytes(msgspec.Struct, eq=False, gc=False):
@@ -207,7 +220,8 @@ class PackedBytes(msgspec.Struct, eq=False, gc=False):
     def _read(self) -> Appends:
         if not self.slots:
             return Appends(self._id, self._base, 0, array("Q"), array("Q"), b"")
-        appends = Appends.joined(read_slots(self._files, self._id, self._base, self._created_ms, self.slots))
-        if len(appends.ends) != self.appends or len(appends.content) != self.end - self._base:
+        found = read_slots(self._files, self._id, self.end, self.appends, self._created_ms, self.slots)
+        appends = Appends.joined(found)
+        if (appends.position, appends.first_append) != (self._base, 0):
             raise DamagedError(f"catalog.db: the slots of stream {self._id} do not hold all of it.")
         return appends

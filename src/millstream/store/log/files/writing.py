@@ -3,7 +3,7 @@
 Where it goes is decided here, for each stream by what it has in all:
 
         little                        a slot more at the end of the last pack
-        little, in many slots         one slot instead of them
+        little, in many slots         one slot instead of the last of them, those that are small
         more than `PACKED_BYTES`      files of its own, from its beginning; from then on their ends
         files that no longer suit it  files of the next edition, from where it begins now
         files of format 3             the same as a stream that is new, by what it has in all; content that
@@ -35,6 +35,7 @@ from millstream.store.log.files.own_files import OwnFiles
 from millstream.store.log.files.packs import (
     FOLDER,
     Appends,
+    kept_slots,
     pack_name,
     read_slots,
     slot_bytes,
@@ -184,21 +185,22 @@ class Writing:
         reading: StreamFiles,
         slots: list[tuple[Slot, bytes]],
     ) -> None:
-        """Add a slot to those of a small stream, or write all of it anew, or give it files of its own."""
-        known_bytes = sum(slot.size for slot in known)
-        has_outgrown = known_bytes + slot_bytes(one.new_bytes, len(one.ends)) > layouts.PACKED_BYTES
-        before, kept = None, known
-        if known and (has_outgrown or len(known) >= layouts.MAX_SLOTS):
-            if self._may_rewrite(known_bytes):
-                slots_before = read_slots(reading, one.stream_id, one.base, one.created_ms, known)
-                before, kept = Appends.joined(slots_before), ()
-            else:
-                has_outgrown = False
+        """Add a slot to those of a small stream, or join some to it, or give it files of its own."""
+        new_bytes = slot_bytes(one.new_bytes, len(one.ends))
+        has_outgrown = sum([slot.size for slot in known]) + new_bytes > layouts.PACKED_BYTES
+        count = 0 if has_outgrown else kept_slots([slot.size for slot in known], new_bytes)
+        kept, joined = known[:count], known[count:]
+        before = None
+        if joined and self._may_rewrite(sum([slot.size for slot in joined])):
+            found = read_slots(reading, one.stream_id, one.flushed, one.appends, one.created_ms, joined)
+            before = Appends.joined(found)
+        elif joined:
+            kept, joined, has_outgrown = known, (), False
         if has_outgrown:
             self.places[one.stream_id] = self._outgrow(one, before)
         else:
             self.places[one.stream_id] = self._pack(one, before, kept, slots)
-        for slot in known if before is not None else ():
+        for slot in joined:
             self.freed[slot.pack] += slot.size
 
     def _pack(

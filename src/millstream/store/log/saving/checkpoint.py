@@ -182,6 +182,7 @@ class Checkpoints:
         """Begin to take snapshots of the state after a record; `write` or `abort` follows."""
         self._begun_ms = now_ms
         self.taking = Taking(cache, lsn)
+        self._measures.is_saving = True
         return self.taking
 
     def abort(self) -> None:
@@ -189,6 +190,7 @@ class Checkpoints:
         if self.taking is not None and not self.writing:
             self.taking.end()
             self.taking = None
+            self._measures.is_saving = False
             self._runtime.release_guard()
 
     def write(
@@ -222,7 +224,7 @@ class Checkpoints:
 
         def finish(error: BaseException | None) -> None:
             self.taking = None
-            self.writing = False
+            self.writing = self._measures.is_saving = False
             if error is None:
                 self._clean_after(checkpoint, written[0], reclaimed[0], cache)
             elif may_retry(error):

@@ -1,7 +1,7 @@
 """Reclaiming: when little of a pack is still needed, that is copied to the last pack, and the file removed.
 
 What streams lost by being deleted, rewritten or given files of their own stays in the packs as bytes that
-nothing refers to. The catalog counts them. A pack of which a third is such is read from its beginning, some
+nothing refers to. The catalog counts them. A pack of which a quarter is such is read from its beginning, some
 of it after each checkpoint:
 
         slot      what the catalog says of its stream            so it is
@@ -40,7 +40,7 @@ _STEP_BYTES = 8 * 2**20
 """How much of a pack is read after one checkpoint."""
 _STEP_SLOTS = 2_000
 """How many slots are copied after one checkpoint; the event loop takes note of each."""
-_WORTH = 3  # a pack of which one in so many bytes is not needed
+_WORTH = 4  # a pack of which one in so many bytes is not needed
 
 _log = logging.getLogger("millstream")
 

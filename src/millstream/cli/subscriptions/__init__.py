@@ -1,0 +1,1 @@
+"""Commands about subscriptions: `millstream subscribe`, `millstream worker`, `millstream keys`."""

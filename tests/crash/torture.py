@@ -117,6 +117,12 @@ def _counter(scratch: Path, scale: float) -> str:
     return count_through_kills(scratch, max(1, round(500 * scale)), seed=1, progress=True)
 
 
+def _workers(scratch: Path, scale: float) -> str:
+    from crash.pulling import work_through_kills
+
+    return work_through_kills(scratch, max(1, round(200 * scale)), seed=1, kills_server=True)
+
+
 def _power(kind: str, cuts: int) -> Callable[[Path, float], str]:
     def ordeal(scratch: Path, scale: float) -> str:
         from crash.power import power_cuts, why_not
@@ -270,6 +276,7 @@ ORDEALS: dict[str, Callable[[Path, float], str]] = {
     "counter": _counter,
     "kills": _kills,
     "deliveries": _deliveries,
+    "workers": _workers,
     "big-stream": _big_stream,
     "big-archive": _with_java(_big_archive),
     "power-ext4": _power("ext4", 500),

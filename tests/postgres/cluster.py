@@ -11,7 +11,6 @@ import os
 import pwd
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -20,6 +19,8 @@ from pathlib import Path
 
 import asyncpg
 import pytest
+
+from running import free_port
 
 PATIENCE_S = 30.0
 _QUICK = ("fsync=off", "synchronous_commit=off", "full_page_writes=off")
@@ -67,12 +68,6 @@ def _exists(name: str) -> bool:
     return True
 
 
-def free_port() -> int:
-    with socket.socket() as listening:
-        listening.bind(("127.0.0.1", 0))
-        return int(listening.getsockname()[1])
-
-
 class Cluster:
     """One PostgreSQL."""
 
@@ -108,6 +103,10 @@ class Cluster:
             str(folder),
             *words,
         )
+
+    def promote(self) -> None:
+        """Let a replica become the primary."""
+        self._run("pg_ctl", "promote", "-D", str(self.folder), "-w")
 
     def start(self) -> None:
         """Start, and wait until it answers."""

@@ -26,6 +26,7 @@ import conformance.mutants_many
 import conformance.mutants_many_parts
 import conformance.mutants_producers
 import conformance.mutants_reading
+import conformance.mutants_subscriptions
 import conformance.mutants_times  # noqa: F401 - importing them registers the mutants
 from conformance.killing import first_failure
 from conformance.mutants import MUTANTS, Mutant

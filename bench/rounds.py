@@ -75,6 +75,7 @@ class Scenario:
     less_is_better: bool = False
     fresh_servers: bool = False  # for work that leaves a server changed
     durable: bool = True  # on the disk, synced before every answer, instead of in memory
+    waits_for_disk: bool = False  # else the reference serves from memory, where it is faster by far
     only_ours: bool = False  # a promise about ourselves, not a comparison
     static_bytes: Callable[[Effort], int] | None = None  # nginx takes part, with a file of this size
 

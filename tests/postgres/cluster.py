@@ -104,6 +104,10 @@ class Cluster:
             *words,
         )
 
+    def promote(self) -> None:
+        """Let a replica become the primary."""
+        self._run("pg_ctl", "promote", "-D", str(self.folder), "-w")
+
     def start(self) -> None:
         """Start, and wait until it answers."""
         words = [str(self.bin / "postgres"), "-D", str(self.folder), "-p", str(self.port), "-h", "127.0.0.1",

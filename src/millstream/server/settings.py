@@ -71,6 +71,12 @@ class Settings:
         minimum=2,
         maximum=1000,
     )
+    workers: int = _setting(
+        1,
+        "Number of processes that serve on the same port; more than one need a database as their store.",
+        minimum=1,
+        maximum=256,
+    )
     data: str = _setting("data", "Data folder of the log store; created if it does not exist.")
     disk_reserve_bytes: int = _setting(
         4 * 2**20,

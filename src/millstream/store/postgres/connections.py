@@ -35,6 +35,7 @@ LOST: Final = (
     OSError,
     asyncio.TimeoutError,
     asyncpg.InterfaceError,
+    asyncpg.InternalClientError,  # of a connection that the database has ended while nobody used it
     asyncpg.PostgresConnectionError,
     asyncpg.exceptions.OperatorInterventionError,  # the server stops, or is not ready yet
     asyncpg.exceptions.InsufficientResourcesError,
@@ -81,12 +82,14 @@ class Database:
         try:
             self._pool = await asyncpg.create_pool(
                 self._url,
-                min_size=1,
+                min_size=0,  # what is lost is opened again when it is needed
                 max_size=self._connections,
                 timeout=_CONNECT_S,
                 max_inactive_connection_lifetime=300,
                 statement_cache_size=100,
             )
+            async with self.connection():
+                pass
         except LOST as error:
             raise StoreError(f"the database cannot be reached: {_reason(error)}") from None
         except (asyncpg.PostgresError, ValueError) as error:
@@ -108,7 +111,11 @@ class Database:
     async def connection(self) -> AsyncIterator[Connection]:
         """Give a connection; raise one of `LOST` where there is none."""
         async with self._pool.acquire(timeout=_CONNECT_S) as connection:
-            yield connection
+            try:
+                yield connection
+            except LOST:
+                connection.terminate()  # it may look whole, and is not
+                raise
 
     async def ask(self, question: Callable[[Connection], Awaitable[T]]) -> T:
         """Ask the database something that may be asked twice."""

@@ -27,6 +27,7 @@ OWN_PROCESSES = (
 FIRST = (
     SHARED_SPARK,
     "tests/examples/",
+    "tests/postgres/",
     "tests/docs/",
     "tests/conformance/",
     "tests/public/",

@@ -8,7 +8,7 @@ import pytest
 
 from browser.test_hostile import SCRIPTS
 from browser.test_tokens import SECRET, token
-from browser.watching import JSON, PHONE, TEXT, WIDE, Watched, append, http, violations
+from browser.watching import COLOUR_RULES, JSON, PHONE, TEXT, WIDE, Watched, append, http, violations
 from running import Server, millstream
 
 
@@ -80,18 +80,21 @@ CUT_OFF = """() => {
 class Looked:
     """A page that is looked at, view by view, and what was wrong with its views."""
 
-    def __init__(self, browser: Any, axe: str, theme: str, size: dict[str, int]) -> None:
+    def __init__(
+        self, browser: Any, axe: str, theme: str, size: dict[str, int], rules: list[str] | None = None
+    ) -> None:
         self.watched = Watched(browser, viewport=size, color_scheme=theme)
         self.page = self.watched.page
         self._axe = axe
         self._which = f"{theme}-{'wide' if size is WIDE else 'phone'}"
+        self._rules = rules
         self._problems: list[str] = []
 
     def look_at(self, view: str) -> None:
         """Take a picture, let axe-core judge, and see that nothing is wider or higher than the window."""
         page = self.page
         self.watched.keep_picture(f"{view}-{self._which}")
-        self._problems.extend(f"{view}: {problem}" for problem in violations(page, self._axe))
+        self._problems.extend(f"{view}: {problem}" for problem in violations(page, self._axe, self._rules))
         for side in ("Width", "Height"):
             assert page.evaluate(f"() => document.documentElement.scroll{side} <= inner{side}"), view
         self._problems.extend(f"{view}: cut off: {cut}" for cut in page.evaluate(CUT_OFF))
@@ -127,7 +130,8 @@ in_every_theme_and_size = pytest.mark.parametrize(
 @pytest.mark.node
 @in_every_theme_and_size
 def test_every_view(browser: Any, filled: Server, axe: str, theme: str, size: dict[str, int]) -> None:
-    looked = Looked(browser, axe, theme, size)
+    # A theme changes colours and nothing else: all other rules judge each size once, in the light one.
+    looked = Looked(browser, axe, theme, size, COLOUR_RULES if theme == "dark" else None)
     watched, page, look_at = looked.watched, looked.page, looked.look_at
     watched.open(filled)
     page.wait_for_selector(".item")

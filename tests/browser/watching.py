@@ -60,7 +60,9 @@ class Watched:
         self.context = browser.new_context(**{"viewport": WIDE, **context})
         self.complaints: list[str] = []
         self.page = self.context.new_page()
-        self.page.set_default_timeout(10_000)
+        self.page.set_default_timeout(
+            30_000
+        )  # the machine may be busy; what fails takes that long, nothing else
         self.page.on("console", self._said)
         self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
         self.page.on("dialog", lambda dialog: self.complaints.append(f"dialog: {dialog.message}"))
@@ -102,7 +104,7 @@ class Watched:
             "want => document.getElementById('state').textContent === want", arg=words
         )
 
-    def wait_until(self, is_so: Callable[[], bool], timeout_s: float = 10) -> None:
+    def wait_until(self, is_so: Callable[[], bool], timeout_s: float = 30) -> None:
         """Wait for what the page does outside of its document, such as its requests."""
         deadline_s = time.monotonic() + timeout_s
         while not is_so():
@@ -132,12 +134,18 @@ class Watched:
         return gap
 
 
-def violations(page: Any, axe: str) -> list[str]:
-    """What axe-core finds wrong on the page, however little it matters."""
-    page.evaluate(axe)
+COLOUR_RULES = ["color-contrast", "link-in-text-block"]
+
+
+def violations(page: Any, axe: str, rules: list[str] | None = None) -> list[str]:
+    """What axe-core finds wrong on the page, however little it matters, by all of its rules or by some."""
+    if not page.evaluate("() => 'axe' in window"):
+        page.evaluate(axe)
     # Only these leave the page: all that axe-core has to say takes longer to carry over than to find.
     found = page.evaluate(
-        "() => axe.run(document, {resultTypes: ['violations']}).then(all => all.violations)"
+        "rules => axe.run(document, {resultTypes: ['violations'], ...(rules && {runOnly: rules})})"
+        ".then(all => all.violations)",
+        rules,
     )
     return [
         f"{rule['id']} ({rule['impact']}): {node['html'][:200]} {node.get('failureSummary', '')[:300]}"

@@ -201,7 +201,14 @@ class Configure:
     attributes: dict[str, object]
 
 
-Change = Configure | Create | Append | End | EndAll | Renew | Stage | Commit | Drop | Trim
+@dataclass
+class Keep:
+    """Rows of subscriptions; without a value they are gone."""
+
+    rows: dict[str, bytes | None]
+
+
+Change = Configure | Create | Append | End | EndAll | Renew | Stage | Commit | Drop | Trim | Keep
 
 
 class Model:
@@ -211,6 +218,7 @@ class Model:
         self.streams: dict[int, Entry] = {}
         self.names: dict[str, int] = {}
         self.ended: dict[str, int] = {}  # the number of the change that last ended a name
+        self.rows: dict[str, bytes] = {}
 
     def get(self, name: str) -> Entry | None:
         return self.streams[self.names[name]] if name in self.names else None
@@ -237,6 +245,9 @@ class Model:
             self.streams[change.id].trims.append((change.start, number))
         elif isinstance(change, Configure):
             self._configure(change)
+        elif isinstance(change, Keep):
+            rows = self.rows | change.rows
+            self.rows = {key: value for key, value in rows.items() if value is not None}
         elif isinstance(change, EndAll):
             return sum(self._end(self.streams[id], number) for id in change.ids)
         else:

@@ -57,15 +57,20 @@ def _print_table(rows: list[tuple[str, ...]]) -> None:
 
 
 def _simulation(_: Path, scale: float) -> str:
+    from crash.simulated_engine import Variant
+    from crash.simulated_subscribers import Subscribed
     from crash.simulation import GENERATIONS, STEPS, Simulation
 
     seeds, crashes = max(1, round(1000 * scale)), 0
     for seed in range(seeds):
-        simulation = Simulation(seed)
+        simulation = Simulation(seed, Subscribed if seed % 2 else Variant)
         try:
             simulation.run()
         except BaseException as error:
-            error.add_note(f"Replay it with: python -m tests.crash.simulation --seed {seed}")
+            with_subscriptions = " --subscriptions" if seed % 2 else ""
+            error.add_note(
+                f"Replay it with: python -m tests.crash.simulation --seed {seed}{with_subscriptions}"
+            )
             raise
         crashes += simulation.machine.crashes
         if seed % 200 == 199:
@@ -85,6 +90,14 @@ def _kills(scratch: Path, scale: float) -> str:
     return f"{total} kills: 0 lost, 0 doubled, 0 gaps, no offset used twice ({summaries[-1]})"
 
 
+def _deliveries(scratch: Path, scale: float) -> str:
+    from crash.deliveries import deliver_through_kills
+
+    kills = max(1, round(200 * scale))
+    summary = deliver_through_kills(scratch, kills, seed=1, progress=True)
+    return f"each delivered, no cursor went back, no early attempt ({summary})"
+
+
 def _histories(scratch: Path, scale: float) -> str:
     from histories.histories import check_histories
 
@@ -102,6 +115,12 @@ def _counter(scratch: Path, scale: float) -> str:
     from crash.counters import count_through_kills
 
     return count_through_kills(scratch, max(1, round(500 * scale)), seed=1, progress=True)
+
+
+def _workers(scratch: Path, scale: float) -> str:
+    from crash.pulling import work_through_kills
+
+    return work_through_kills(scratch, max(1, round(200 * scale)), seed=1, kills_server=True)
 
 
 def _power(kind: str, cuts: int) -> Callable[[Path, float], str]:
@@ -206,6 +225,28 @@ def _fuzz(_: Path, scale: float) -> str:
     return f"{inputs} inputs to {len(TARGETS)} targets, no finding"
 
 
+def _readers(_: Path, scale: float) -> str:
+    """Let 10,000 event streams get everything in order; a process needs as many open files."""
+    import asyncio
+    import resource
+
+    import httpx
+
+    from hardening.fan_out import deliver
+    from running import durable_millstream
+
+    readers, hard = max(100, int(10_000 * scale)), resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    wanted = readers + 500
+    if hard != resource.RLIM_INFINITY and hard < wanted:
+        return f"left out: it needs {wanted} open files, and the limit here is {hard}"
+    resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    with durable_millstream() as server:
+        httpx.put(server.url + "/s", headers={"Content-Type": "text/plain"})
+        asyncio.run(deliver(server.url, "/s", readers=readers, writers=4, messages=50))
+        peak = server.peak_bytes() / 2**20
+    return f"{readers} readers got 200 messages each, in order; the server had at most {peak:.0f} MiB"
+
+
 def _tests(*files: str) -> Callable[[Path, float], str]:
     def ordeal(_: Path, _scale: float) -> str:
         command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
@@ -228,11 +269,14 @@ ORDEALS: dict[str, Callable[[Path, float], str]] = {
     "faults": _tests("test_faults.py"),
     "failpoints": _tests("test_kills.py"),
     "fuzz": _fuzz,
+    "readers": _readers,
     "races": _races,
     "histories": _histories,
     "registers": _registers,
     "counter": _counter,
     "kills": _kills,
+    "deliveries": _deliveries,
+    "workers": _workers,
     "big-stream": _big_stream,
     "big-archive": _with_java(_big_archive),
     "power-ext4": _power("ext4", 500),

@@ -15,7 +15,7 @@ from running import Server
 
 TEXT = {"Content-Type": "text/plain"}
 SECRET = "a secret that is certainly long enough"
-PATIENCE_S = 10
+PATIENCE_S = 30
 Proxy = Callable[..., AbstractContextManager[tuple[Server, str]]]
 
 

@@ -25,6 +25,9 @@ class Prose(NamedTuple):
 PROSE = [
     Prose("docs/protocol.md", "text", "id: /chat/1@", "events; the conformance suite checks them"),
     Prose("docs/operations.md", "text", "2026-", "lines of a log; tests/wire reads them"),
+    Prose(
+        "docs/scale.md", "console", "$ pip ", "installs, and needs a database; tests/postgres runs servers"
+    ),
     Prose("docs/deployment.md", "console", "$ sudo ", "changes the machine; tests/deploy verifies the unit"),
     Prose("docs/deployment.md", "text", "MILLSTREAM_AUTH_SECRET=", "a file with the reader's secret"),
     Prose("docs/deployment.md", "console", "$ docker ", "needs a container engine"),
@@ -62,6 +65,7 @@ PROSE = [
         "a signature in short; mypy checks the real one",
     ),
     Prose("docs/design/log.md", "text", "event loop ", "a drawing"),
+    Prose("docs/design/subscriptions.md", "text", "cursor ", "records in order; tests/crash looks at them"),
     Prose("docs/design/disk.md", "text", "", "drawings; test_drawings.py finds them in the sources"),
     Prose("docs/design/packs.md", "text", "", "drawings, as those of disk.md"),
     Prose("docs/design/tails.md", "text", "append accepted ", "a drawing"),

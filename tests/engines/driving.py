@@ -7,6 +7,7 @@ for what they do on their own. Time is what the test says it is.
 
 import asyncio
 import copy
+import os
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -19,6 +20,7 @@ from millstream.protocol import json_frames
 from millstream.protocol.attributes import Changes
 from millstream.protocol.conditions import Condition
 from millstream.protocol.configuration import parse_configure
+from millstream.protocol.errors import MalformedError
 from millstream.protocol.expiry import FOREVER, Lifetime
 from millstream.protocol.lifecycle import Create
 from millstream.protocol.offsets import START
@@ -55,17 +57,34 @@ from millstream.store.log.engine import LogEngine
 from millstream.store.log.opening import folder_store
 from millstream.store.memory import memory_store
 from millstream.store.pending import Eventually, settled
+from millstream.store.postgres.opening import postgres_store
+from millstream.store.postgres.store import PostgresStore
 from millstream.store.table import Table
+from postgres.cluster import shared
 
-ENGINES: dict[str, Callable[[Path], Table]] = {
+
+def _postgres(folder: Path) -> PostgresStore:
+    """Open the tables that all tests of this process use; a test with another folder finds them empty."""
+    return postgres_store(shared().url_of(folder))
+
+
+ENGINES: dict[str, Callable[[Path], Table | PostgresStore]] = {
     "memory": lambda _folder: memory_store(),
     "log": lambda folder: folder_store(folder, durable=False),
+    "postgres": _postgres,
 }
-SURVIVE_RESTART = {"log"}
+SURVIVE_RESTART = {"log", "postgres"}
+WITHOUT_SUBSCRIPTIONS = {"postgres"}
+
+
+def examples(kind: str) -> int:
+    """Give how many histories of a state machine an engine is put through."""
+    return int(os.environ.get("MILLSTREAM_EXAMPLES", "4" if kind == "postgres" else "40"))
+
 
 TEXT = b"text/plain"
 JSON = b"application/json"
-PATIENCE_S = 10.0
+PATIENCE_S = 30.0
 NO_CHANGES: Changes = {}
 
 T = TypeVar("T")
@@ -102,9 +121,15 @@ class Engine:
 
     def crash(self) -> None:
         """Leave the engine as a killed process does, and open what it left."""
-        if isinstance(self.store.engine, LogEngine):
-            abandon(self.store.engine)
-            self.restart()
+        if self.log is not None:
+            abandon(self.log)
+        self.restart()
+
+    @property
+    def log(self) -> LogEngine | None:
+        """The durable engine, if it is that one."""
+        engine = None if isinstance(self.store, PostgresStore) else self.store.engine
+        return engine if isinstance(engine, LogEngine) else None
 
     def wait(self, decision: Eventually[T]) -> T:
         return self._runner.run(settled(decision))
@@ -163,7 +188,7 @@ class Engine:
         async def create() -> Created:
             return await settled(self.store.create(name, request, self.now_ms))
 
-        return self._runner.run(create())
+        return _raised(self._runner.run(create()))
 
     def append(
         self,
@@ -233,7 +258,7 @@ class Engine:
         async def configure() -> Configured:
             return await settled(self.store.configure(name, parse_configure(named, b""), self.now_ms))
 
-        return self._runner.run(configure())
+        return _raised(self._runner.run(configure()))
 
     def trim(self, name: str, before: int) -> Trimmed:
         async def trim() -> Trimmed:
@@ -317,13 +342,19 @@ class Engine:
             has_more = self.store.expire(self.now_ms)
             while has_more:
                 has_more = self.store.expire_more(self.now_ms)
+            if isinstance(self.store, PostgresStore):
+                await self.store.upkeep.finish()
 
         self._runner.run(expire())
 
     def checkpoint(self) -> None:
         """Make an engine that has files write them, and remove those that it no longer needs."""
-        engine = self.store.engine
-        if isinstance(engine, LogEngine):
+        if isinstance(self.store, PostgresStore):
+            self._runner.run(self.store.upkeep.merge(2))
+            self.store.cache.memory.drop_all()
+            return
+        engine = self.log
+        if engine is not None:
 
             async def checkpoint() -> None:
                 engine.checkpoint()
@@ -352,8 +383,24 @@ class Engine:
         assert isinstance(found, Stream), found
         return found
 
+    def staged(self, name: str) -> list[str]:
+        """Give the parts that a stream has staged, which a description of it need not have."""
+        stream = self.stream(name)
+        if isinstance(self.store, PostgresStore):
+            sql = "SELECT part FROM parts WHERE stream_id = $1 ORDER BY number"
+            asked = self.store._database.ask(lambda connection: connection.fetch(sql, stream.id))
+            return [part for (part,) in self._runner.run(asked)]
+        return list(stream.staged.parts) if stream.staged is not None else []
+
     def names(self, prefix: str = "") -> list[str]:
         return [stream.name for stream in self.listing(prefix).streams]
+
+
+def _raised(decision: T) -> T:
+    """Raise a refusal of what is malformed, which an engine that decides later can only return."""
+    if isinstance(decision, MalformedError):
+        raise decision
+    return decision
 
 
 def created(decision: Created) -> Stream:

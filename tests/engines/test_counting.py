@@ -31,7 +31,7 @@ def test_streams_are_counted_from_their_creation_until_nothing_needs_them(engine
     engine.delete("/fork")
     assert count() == 1
     engine.now_ms += 10_000
-    engine.store.expire(engine.now_ms)
+    engine.expire()
     assert count() == 0
     engine.create("/a", b"y")
     assert count() == 1

@@ -7,6 +7,7 @@ import pytest
 from engines.driving import Engine
 from millstream.protocol.expiry import Lifetime
 from millstream.protocol.producers import Stamp
+from millstream.store.pending import when
 
 TOLD: dict[str, Callable[[Engine], object]] = {
     "an append": lambda engine: engine.append("/s", b"x"),
@@ -87,10 +88,11 @@ def test_what_is_told_can_be_seen(engine: Engine) -> None:
     engine.create("/s")
 
     def look(name: str) -> None:
-        stream = engine.store.head(name, engine.now_ms)
-        seen.append((stream.tail, stream.closed))
+        when(engine.store.head(name, engine.now_ms), lambda found: seen.append((found.tail, found.closed)))
 
     engine.store.listener = look
     engine.append("/s", b"ab")
+    engine.until(lambda: len(seen) == 1)
     engine.append("/s", b"c", closes=True)
+    engine.until(lambda: len(seen) == 2)
     assert seen == [(2, False), (3, True)]

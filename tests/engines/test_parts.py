@@ -161,7 +161,7 @@ def test_a_commit_can_close_and_what_was_not_committed_goes(
     assert engine.stage("/a", "y", b"y") == Closed(1)
     assert engine.commit("/a", "left") == Closed(1)
     assert engine.commit("/a", "x", closes=True, stamp=stamp) == Duplicate(1, True, 0, 0)
-    assert _staged(engine, "/a") == []
+    assert engine.staged("/a") == []
 
 
 def test_closing_drops_what_waits(engine: Engine, meanwhile: Callable[[], None]) -> None:
@@ -170,7 +170,7 @@ def test_closing_drops_what_waits(engine: Engine, meanwhile: Callable[[], None])
     meanwhile()
     engine.append("/a", closes=True)
     meanwhile()
-    assert _staged(engine, "/a") == []
+    assert engine.staged("/a") == []
 
 
 def test_parts_are_checked_like_appends(engine: Engine) -> None:
@@ -245,7 +245,7 @@ def test_parts_that_nobody_asks_for_go_by_themselves(engine: Engine, meanwhile: 
     meanwhile()
     engine.now_ms += PART_LIFETIME_MS
     engine.expire()
-    assert _staged(engine, "/a") == []
+    assert engine.staged("/a") == []
     meanwhile()
     assert engine.commit("/a", "x") == PartMissing("x")
 
@@ -339,11 +339,6 @@ def test_streams_with_parts_are_not_forgotten(tmp_path: Path, monkeypatch: pytes
             engine.expire()
         assert list(engine.store.engine.streams.by_name) == ["/a"]
         assert isinstance(engine.commit("/a", "x"), Commit)
-
-
-def _staged(engine: Engine, name: str) -> list[str]:
-    staged = engine.stream(name).staged
-    return list(staged.parts) if staged is not None else []
 
 
 def _part_files(folder: Path) -> list[Path]:

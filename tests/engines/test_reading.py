@@ -77,6 +77,8 @@ def test_a_chunk_longer_than_what_is_held_comes_without_its_data(
 ) -> None:
     found = letters.read("/s", 2, max_bytes=3, held_bytes=held_bytes)
     assert isinstance(found, Chunk)
+    if letters.store.is_shared:
+        data = b"cde"  # what a read has promised may be gone elsewhere, so it is given at once
     assert (found.start, found.end, found.data, found.is_held) == (2, 5, data, bool(data))
 
 

@@ -1,12 +1,13 @@
 """Subscriptions on every engine, with a restart or a checkpoint between any two requests: rules S1, S4."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
-from engines.driving import JSON, Engine
+from engines.driving import ENGINES, JSON, WITHOUT_SUBSCRIPTIONS, Engine
 from millstream.protocol.expiry import Lifetime
 from millstream.protocol.subscriptions import wakes
 from millstream.protocol.subscriptions.answers import Shown
@@ -22,6 +23,13 @@ from millstream.store.subscriptions.working import Attempt, Claimed, Settled
 
 KEYS = Keys(b"t" * 32, (SigningKey(b"p" * 32, b"q" * 32),))
 ROOT = "/"
+
+
+@pytest.fixture(params=[kind for kind in ENGINES if kind not in WITHOUT_SUBSCRIPTIONS])
+def engine(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Engine]:
+    """Each engine that has subscriptions, in turn."""
+    with Engine(request.param, tmp_path) as engine:
+        yield engine
 
 
 class Desk:

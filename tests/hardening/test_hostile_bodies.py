@@ -160,7 +160,8 @@ CHUNKED = {"Content_Type": "text/plain", "Transfer_Encoding": "chunked"}
         ("POST", "/%zz", {"Authorization": token("write:/s")}, 400),
         ("OPTIONS", "/s", {}, 413),
         ("GET", "/s", {}, 413),
-        ("POST", "/__ds/streams", {}, 413),
+        ("POST", "/__ds/streams", {}, 401),
+        ("POST", "/__ds/access", {}, 413),
     ],
 )
 def test_who_may_not_send_a_large_body_is_refused_before_it(

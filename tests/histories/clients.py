@@ -3,6 +3,7 @@
 import random
 import threading
 import time
+from collections.abc import Sequence
 
 from crash.processes import Client
 from histories.history import TOKEN_BYTES, Kind, Log, Operation, Outcome
@@ -19,10 +20,10 @@ class Actor:
     """One client: an appender that never repeats, a producer that always does, and a reader in one."""
 
     def __init__(
-        self, port: int, path: str, name: str, seed: str, *, may_close: bool, compares: bool
+        self, ports: Sequence[int], path: str, name: str, seed: str, *, may_close: bool, compares: bool
     ) -> None:
         self.operations: list[Operation] = []
-        self._client = Client(port)
+        self._clients = [Client(port) for port in ports]  # of servers that are equal: any may be asked
         self._path = path
         self._name = name
         self._dice = random.Random(seed)
@@ -47,7 +48,8 @@ class Actor:
                 self._tail()
             else:
                 self._close()
-        self._client.close()
+        for client in self._clients:
+            client.close()
 
     def _token(self) -> bytes:
         self._count += 1
@@ -58,7 +60,8 @@ class Actor:
     ) -> tuple[Answer | None, float, float]:
         begun_s = time.monotonic()
         fields = {**_TYPE, **{name.replace("_", "-"): value for name, value in headers.items()}}
-        answer = self._client.request(method, self._path + query, body, fields)
+        client = self._dice.choice(self._clients) if len(self._clients) > 1 else self._clients[0]
+        answer = client.request(method, self._path + query, body, fields)
         return answer, begun_s, time.monotonic()
 
     def _note(self, kind: Kind, begun_s: float, ended_s: float, outcome: Outcome, **facts: object) -> None:
@@ -160,12 +163,12 @@ def create(port: int, path: str) -> None:
 
 
 def play(
-    port: int, path: str, seed: int, *, clients: int, steps: int, compares: bool = False
+    ports: Sequence[int], path: str, seed: int, *, clients: int, steps: int, compares: bool = False
 ) -> list[Operation]:
     """Let clients loose on a stream, and give what they did."""
     actors = [
         Actor(
-            port,
+            ports,
             path,
             chr(ord("a") + number),
             f"{seed}/{number}",

@@ -46,7 +46,7 @@ def _play_and_kill(
     def run() -> None:
         try:
             path = f"/history/{seed}"
-            played.extend(play(port, path, seed, clients=clients, steps=steps, compares=compares))
+            played.extend(play([port], path, seed, clients=clients, steps=steps, compares=compares))
         except BaseException as error:
             failures.append(error)
 

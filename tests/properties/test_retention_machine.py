@@ -21,7 +21,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from engines.driving import ENGINES, Engine
+from engines.driving import ENGINES, Engine, examples
 from millstream.protocol.configuration import Configured
 from millstream.protocol.forks import ForkBeforeStart
 from millstream.protocol.lifecycle import Create, Delete
@@ -196,7 +196,7 @@ def test_any_history_leaves_what_the_limits_ask_for(kind: str, monkeypatch: pyte
     run_state_machine_as_test(
         machine,
         settings=settings(
-            max_examples=40,
+            max_examples=examples(kind),
             stateful_step_count=30,
             deadline=None,
             phases=[Phase.reuse, Phase.generate],

@@ -15,7 +15,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from engines.driving import ENGINES, JSON, TEXT, Engine
+from engines.driving import ENGINES, JSON, TEXT, Engine, examples
 from millstream.protocol.expiry import FOREVER, Lifetime
 from millstream.protocol.lifecycle import Delete
 from millstream.protocol.origins import Ago, Last, Since
@@ -287,7 +287,7 @@ class StoreMachine(RuleBasedStateMachine):
                 (stream.times or [0])[i] for i in (0, -1)
             )
             assert (found.base, found.fork_count) == (stream.base, stream.forks)
-            assert set(found.staged.parts if found.staged is not None else ()) == set(stream.parts)
+            assert set(self.engine.staged(name)) == set(stream.parts)
 
     # -- How -------------------------------------------------------------------------------------
 
@@ -332,7 +332,7 @@ def test_any_history_ends_where_a_plain_list_does(kind: str) -> None:
     run_state_machine_as_test(
         machine,
         settings=settings(
-            max_examples=40,
+            max_examples=examples(kind),
             stateful_step_count=30,
             deadline=None,
             phases=[Phase.reuse, Phase.generate],  # to shrink a history takes longer than a test may

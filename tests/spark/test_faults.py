@@ -1,20 +1,24 @@
 """Reading over a bad network, and with a token. No Spark is needed: only the part that its workers run."""
 
+import datetime
 import json
 import time
 import uuid
 from collections.abc import Iterator
+from urllib.parse import quote
 
 import jwt
 import pytest
+from pyspark.sql.types import StructType
 
-from millstream import DurableStream, StreamGoneError, UnauthorizedError
+from millstream import DurableStream, StreamGoneError, TransportError, UnauthorizedError
 from millstream.spark.lookups import NoListingError
 from millstream.spark.lookups import Server as Lookups
 from millstream.spark.options import source_options
-from millstream.spark.source.following import Follower
+from millstream.spark.source.following import DataLossError, Follower
 from millstream.spark.source.planning import Range
 from millstream.spark.source.ranges import read_range
+from millstream.spark.source.readers import BatchReader, StreamReader
 from python_client.faulty_proxy import Fault, FaultyProxy
 from running import Server, millstream
 from spark.queries import JSON, TIMEOUT_S
@@ -76,8 +80,23 @@ def test_a_token_or_a_header_allows_reading(guarded: Server) -> None:
     made.append({"n": 1})
     assert read_all(guarded.url, "log", token=token) == [b'{"n":1}']
     assert read_all(guarded.url, "log", headers=json.dumps(headers)) == [b'{"n":1}']
-    with pytest.raises(UnauthorizedError):
+    with pytest.raises(UnauthorizedError, match="requires a token"):
         read_all(guarded.url, "log")
+    with pytest.raises(UnauthorizedError, match="The token is not valid"):
+        read_all(guarded.url, "log", token="x.y.z")
+
+
+def test_a_missing_server_is_named_at_once() -> None:
+    schema = StructType.fromJson(
+        {"type": "struct", "fields": [{"name": "value", "type": "string", "nullable": True, "metadata": {}}]}
+    )
+    options = source_options({"url": "http://127.0.0.1:1", "streams": "log"})
+    for plan in (BatchReader(options, schema).partitions, StreamReader(options, schema).initialOffset):
+        began = time.thread_time()
+        with pytest.raises(TransportError, match=r"127\.0\.0\.1:1"):
+            plan()
+        assert time.thread_time() - began < 1
+    assert options.hastened().retries < options.retries
 
 
 @pytest.mark.node
@@ -113,3 +132,44 @@ def test_what_the_server_no_longer_keeps_is_lost_loudly_or_passed_over(server: S
     assert json.loads(bytes(rest[-1]))["n"] == 2999
     with pytest.raises(StreamGoneError):
         list(read_range(Lookups(tolerant), Range(name, start[name], end)))
+
+
+def test_many_streams_are_looked_up_together(server: Server) -> None:
+    base = f"faults/{uuid.uuid4()}"
+    names = [f"{base}/{number} ä" for number in range(30)]
+    for name in names:
+        DurableStream.create(f"{server.url}/{quote(name)}", content_type=JSON).append({"n": 1})
+    given = {"url": server.url, "streams": json.dumps([*names, f"{base}/nowhere"]), "failOnDataLoss": "false"}
+    options = source_options(given)
+    lookups = Lookups(options)
+    found = Follower(options, lookups).look()
+    assert found == {name: lookups.look(name) for name in names}
+    with pytest.raises(DataLossError, match="nowhere"):
+        Follower(source_options({**given, "failOnDataLoss": "true"}), lookups).look()
+
+
+def test_a_read_begins_and_ends_at_times(server: Server) -> None:
+    name = f"faults/{uuid.uuid4()}"
+    log = DurableStream.create(f"{server.url}/{name}", content_type=JSON)
+    times = []
+    for number in range(3):
+        log.append({"n": number})
+        found = log.head().last_time
+        assert found is not None
+        times.append(found)
+        while int(time.time() * 1000) <= _millis(found):
+            time.sleep(0.002)  # the next append has another time
+
+    def read(**more: str) -> list[int]:
+        return [json.loads(value)["n"] for value in read_all(server.url, name, **more)]
+
+    assert read(startingTimestamp=times[1]) == [1, 2]
+    assert read(endingTimestamp=times[1]) == [0]
+    assert read(startingTimestamp=times[1], endingTimestamp=times[2]) == [1]
+    assert read(startingTimestamp=times[2], endingTimestamp=times[1]) == []
+    assert read(startingTimestamp="-1 hour") == [0, 1, 2]
+    assert read(startingTimestamp="2999-01-01T00:00:00Z") == []
+
+
+def _millis(written: str) -> int:
+    return round(datetime.datetime.fromisoformat(written).timestamp() * 1000)

@@ -4,6 +4,7 @@ import json
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.errors import PySparkException, StreamingQueryException
@@ -199,6 +200,26 @@ def test_a_deleted_stream_fails_the_query_and_says_what_to_do(streams: Streams, 
         log.delete()
         with pytest.raises(PySparkException, match="failOnDataLoss"):
             recorder.run(streams.following(*names, valueType="string", **by))
+
+
+@pytest.mark.parametrize("by", ["name", "pattern"])
+def test_a_stream_made_anew_is_not_spliced_in(streams: Streams, tmp_path: Path, by: str) -> None:
+    def following(**more: Any) -> Any:
+        return (
+            streams.following("log", **more)
+            if by == "name"
+            else streams.following(pattern=f"{streams.folder}/*", **more)
+        )
+
+    log = streams.create("log", messages=numbers(0, 10))
+    recorder = Recorder(tmp_path).run(following())
+    log.delete()
+    streams.create("log", messages=numbers(0, 30))  # offsets of the first one are offsets here, too
+    with pytest.raises(PySparkException, match=r"deleted and made anew.*failOnDataLoss"):
+        recorder.run(following())
+    assert len(recorder.rows) == 10
+    recorder.run(following(failOnDataLoss=False))
+    assert read_numbers(recorder) == [*range(10), *range(30)]
 
 
 def test_a_deleted_stream_is_left_behind_where_loss_is_allowed(streams: Streams, tmp_path: Path) -> None:

@@ -110,6 +110,7 @@ _HINTS_BY_CODE: Final = {
     "NO_SPACE": "Make room on the server's disk, or delete streams",
     "OVERLOADED": "Try again later",
     "CHECKPOINTS_BEHIND": "Try again later; the server's log says what holds it up",
+    "DATABASE_UNREACHABLE": "Try again later; the server's log says since when its database does not answer",
     "STORE_FAILED": "The server must be restarted; its log says what failed",
     "INTERNAL_ERROR": "The server's log says what failed",
 }

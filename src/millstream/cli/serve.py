@@ -5,6 +5,7 @@ import os
 import sys
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import typer
 
@@ -51,6 +52,9 @@ def _announce(settings: Settings, url: str) -> None:
 def _store(settings: Settings) -> str:
     if settings.store == "memory":
         return "memory: streams are lost when the server stops"
+    if settings.uses_database:
+        place = urlsplit(settings.store)
+        return f"PostgreSQL at {place.hostname or 'this machine'}{place.path}"  # without its password
     synced = "synced before every answer" if settings.durability == "fsync" else "not safe against power cuts"
     return f"{Path(settings.data).resolve()} ({synced})"
 

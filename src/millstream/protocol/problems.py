@@ -269,6 +269,12 @@ def _not_saved(refusal: streams.NotSaved) -> Reply:
     return problem(503, "STREAM_NOT_SAVED", detail, _retry_after(5))
 
 
+def _unreachable(refusal: streams.Unreachable) -> Reply:
+    outcome = "whether the change was kept is not known" if refusal.is_unknown else "nothing was changed"
+    detail = f"The server's database cannot be reached; {outcome}."
+    return problem(503, "DATABASE_UNREACHABLE", detail, _retry_after(1))
+
+
 def _stream_full(refusal: streams.StreamFull) -> Reply:
     return problem(413, "STREAM_FULL", f"A stream is at most {refusal.max_bytes} bytes here.")
 
@@ -441,6 +447,7 @@ REFUSALS: Final[dict[type, Callable[[Any], Reply]]] = {
     streams.StoreFailed: _store_failed,
     streams.Backlogged: _backlogged,
     streams.NotSaved: _not_saved,
+    streams.Unreachable: _unreachable,
     streams.StreamFull: _stream_full,
     streams.Closed: _closed,
     streams.TypeMismatch: _type_mismatch,

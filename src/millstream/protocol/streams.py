@@ -177,7 +177,13 @@ class NotSaved(msgspec.Struct, frozen=True):
     name: str
 
 
-Unstored = NoSpace | StoreFailed | Backlogged | NotSaved
+class Unreachable(msgspec.Struct, frozen=True):
+    """The database did not answer for too long; `is_unknown` tells that a change may have been kept."""
+
+    is_unknown: bool = False
+
+
+Unstored = NoSpace | StoreFailed | Backlogged | NotSaved | Unreachable
 
 
 # -- Appending and closing -----------------------------------------------------------------------

@@ -4,16 +4,18 @@ import asyncio
 import contextlib
 import logging
 import signal
+import socket
 import ssl
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import uvloop
 
 from millstream.protocol.producers import Limits
 from millstream.protocol.retention import Retention
-from millstream.server import interpreter
+from millstream.server import interpreter, processes
 from millstream.server.access.auth import Auth, check_exposure, open_auth
 from millstream.server.allocator import keep_freed_memory
 from millstream.server.http.connection import Connection
@@ -35,6 +37,9 @@ from millstream.store.memory import memory_store
 from millstream.store.quotas import QuotaError, Quotas, parse_quota
 from millstream.store.table import Table
 
+if TYPE_CHECKING:
+    from millstream.store.postgres.store import PostgresStore
+
 _log = logging.getLogger("millstream")
 
 _TICK_S = 0.25
@@ -47,8 +52,10 @@ def open_store(settings: Settings) -> Store:
         prefixes = tuple(map(parse_quota, settings.max_streams))
     except QuotaError as error:
         raise SettingsError(f"--max-streams: {error}") from None
-    store: Table
-    if settings.store == "memory":
+    store: Table | PostgresStore
+    if settings.uses_database:
+        store = _database_store(settings)
+    elif settings.store == "memory":
         store = memory_store()
     else:
         store = folder_store(
@@ -62,6 +69,19 @@ def open_store(settings: Settings) -> Store:
     store.quotas = Quotas(settings.max_stream_bytes, prefixes, producers)
     store.usual_retention = Retention(settings.retain_bytes or None, settings.retain_seconds or None)
     return store
+
+
+def _database_store(settings: Settings) -> "PostgresStore":
+    try:
+        from millstream.store.postgres.opening import postgres_store  # needs an extra
+    except ImportError as error:
+        raise SettingsError(
+            f"--store {settings.store.partition('://')[0]}://... needs the extra postgres: "
+            "pip install 'millstream[postgres]'"
+        ) from error
+    return postgres_store(
+        settings.store, memory_bytes=settings.memory_bytes, connections=settings.database_connections
+    )
 
 
 def clock_ms() -> int:
@@ -133,13 +153,27 @@ def serve(settings: Settings, announce: Callable[[str], None], load: Callable[[]
 
     On SIGHUP, `load` returns the new settings.
     """
+    if settings.workers > 1 and not settings.uses_database:
+        raise SettingsError(
+            f"--workers: {settings.workers} processes cannot share the store {settings.store}, of which one "
+            "process decides and syncs everything; use --store postgres://..., or one worker."
+        )
     logs.configure(settings)
     keep_freed_memory()
     interpreter.set_up()
-    uvloop.run(_serve(settings, announce, load))
+    child = None
+    if settings.workers > 1:
+        child = processes.fork(settings.host, settings.port, settings.workers, announce)
+        announce = child.ready
+    uvloop.run(_serve(settings, announce, load, child))
 
 
-async def _serve(settings: Settings, announce: Callable[[str], None], load: Callable[[], Settings]) -> None:
+async def _serve(
+    settings: Settings,
+    announce: Callable[[str], None],
+    load: Callable[[], Settings],
+    child: processes.Child | None,
+) -> None:
     loop = asyncio.get_running_loop()
     stopping = Stopping()
     stopping.listen()
@@ -158,8 +192,9 @@ async def _serve(settings: Settings, announce: Callable[[str], None], load: Call
         scheme = "https" if tls is not None else "http"
         native = NativeServer(routes, scheme=scheme.encode())
         admin = NativeServer(AdminRoutes(routes), scheme=b"http")
-        listener = await _listen(settings.host, settings.port, native, tls)
-        if settings.admin_port:
+        listening = child.listening if child is not None else None
+        listener = await _listen(settings.host, settings.port, native, tls, listening)
+        if settings.admin_port and (child is None or child.number == 0):
             await _listen(settings.admin_host, settings.admin_port, admin, None)
         loop.add_signal_handler(signal.SIGHUP, Reloader(load, routes, native, tls).reload)
         url = _url(scheme, settings.host, listener.sockets[0].getsockname()[1])
@@ -177,13 +212,21 @@ async def _serve(settings: Settings, announce: Callable[[str], None], load: Call
         )
 
 
-async def _listen(host: str, port: int, native: NativeServer, tls: ssl.SSLContext | None) -> asyncio.Server:
+async def _listen(
+    host: str,
+    port: int,
+    native: NativeServer,
+    tls: ssl.SSLContext | None,
+    listening: socket.socket | None = None,
+) -> asyncio.Server:
     loop = asyncio.get_running_loop()
 
     def accept() -> asyncio.Protocol:
         return Connection(native, loop) if tls is None else Handshake(native, loop, tls)
 
     try:
+        if listening is not None:
+            return await loop.create_server(accept, sock=listening, backlog=2048)
         return await loop.create_server(accept, host, port, backlog=2048)
     except OSError as error:
         raise SettingsError(f"cannot listen on {host}:{port}: {error.strerror or error}.") from None

@@ -18,6 +18,8 @@ from typing import Any
 from millstream.protocol.webhook_targets import parse_policy
 
 VARIABLE_PREFIX = "MILLSTREAM_"
+POSTGRES_SCHEMES = ("postgres://", "postgresql://")
+_MAX_DATABASE_BODY_BYTES = 256 * 2**20  # PostgreSQL takes values of up to 1 GiB, and needs several times that
 
 
 class SettingsError(Exception):
@@ -32,6 +34,8 @@ class Rule:
     minimum: float | None = None
     maximum: float | None = None
     choices: tuple[str, ...] = ()
+    prefixes: tuple[str, ...] = ()
+    """Beside the choices, values that begin with one of these are valid."""
     secret: bool = False
     """Whether to refuse an empty or blank value: it usually comes from a variable that was not set."""
 
@@ -55,8 +59,23 @@ class Settings:
     )
     store: str = _setting(
         "log",
-        "Where streams are stored: log is a folder on disk, memory is lost when the server stops.",
+        "Where streams are stored: log is a folder on disk, memory is lost when the server stops, and a URL "
+        "such as postgres://user@host/name is a database that any number of servers share.",
         choices=("log", "memory"),
+        prefixes=POSTGRES_SCHEMES,
+    )
+    database_connections: int = _setting(
+        6,
+        "Maximum number of connections that a server has to its database, beside one that listens for "
+        "changes of other servers.",
+        minimum=2,
+        maximum=1000,
+    )
+    workers: int = _setting(
+        1,
+        "Number of processes that serve on the same port; more than one need a database as their store.",
+        minimum=1,
+        maximum=256,
     )
     data: str = _setting("data", "Data folder of the log store; created if it does not exist.")
     disk_reserve_bytes: int = _setting(
@@ -247,6 +266,8 @@ class Settings:
     )
 
     def __post_init__(self) -> None:
+        if self.uses_database and self.max_body_bytes > _MAX_DATABASE_BODY_BYTES:
+            raise SettingsError(f"max_body_bytes is at most {_MAX_DATABASE_BODY_BYTES} with a database.")
         if bool(self.tls_cert) != bool(self.tls_key):
             raise SettingsError("tls_cert and tls_key must be given together.")
         if self.auth_secret_old and not self.auth_secret:
@@ -272,6 +293,11 @@ class Settings:
             raise SettingsError(
                 "skip_auth needs anycable_secret, which verifies stream names, or public_streams."
             )
+
+    @property
+    def uses_database(self) -> bool:
+        """Whether streams are in a database."""
+        return self.store.startswith(POSTGRES_SCHEMES)
 
 
 def fields() -> Iterator[tuple[str, Any, Any, Rule]]:
@@ -314,8 +340,9 @@ def _check(value: Any, kind: Any, rule: Rule, where: str) -> Any:
     converted = _convert(value, kind, where)
     if rule.secret and not converted.strip():
         raise SettingsError(f"{where}: a secret must not be empty or blank; omit it to have none.")
-    if rule.choices and converted not in rule.choices:
-        raise SettingsError(f"{where}: {converted!r} is not one of {', '.join(rule.choices)}.")
+    if rule.choices and converted not in rule.choices and not str(converted).startswith(rule.prefixes):
+        choices = [*rule.choices, *(f"{prefix}..." for prefix in rule.prefixes)]
+        raise SettingsError(f"{where}: {converted!r} is not one of {', '.join(choices)}.")
     if rule.minimum is not None and converted < rule.minimum:
         raise SettingsError(f"{where}: {converted} is below the smallest value, {rule.minimum:g}.")
     if rule.maximum is not None and converted > rule.maximum:

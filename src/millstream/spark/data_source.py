@@ -15,7 +15,7 @@ from millstream.spark.options import SourceOptions, sink_options, source_options
 from millstream.spark.sink.columns import columns_of
 from millstream.spark.sink.writers import BatchWriter, StreamWriter
 from millstream.spark.source.following import Follower
-from millstream.spark.source.readers import BatchReader, StreamReader
+from millstream.spark.source.readers import BatchReader, RefusedReader, StreamReader
 from millstream.spark.source.schemas import checked, own_columns
 
 NAME = "durable-streams"
@@ -35,7 +35,7 @@ class DurableStreamsSource(DataSource):
 
     def schema(self) -> StructType:
         """Return the columns; the type of `value` depends on the streams' content types."""
-        options = source_options(self.options)
+        options = source_options(self.options).hastened()
         value_type = options.value_type or _value_type(options)
         return own_columns(options, BinaryType() if value_type == "binary" else StringType())
 
@@ -44,10 +44,13 @@ class DurableStreamsSource(DataSource):
         options = source_options(self.options, streaming=False)
         return BatchReader(options, checked(options, schema))
 
-    def streamReader(self, schema: StructType) -> StreamReader:
+    def streamReader(self, schema: StructType) -> StreamReader | RefusedReader:
         """Make the reader of a streaming query."""
-        options = source_options(self.options, streaming=True)
-        return StreamReader(options, checked(options, schema))
+        try:
+            options = source_options(self.options, streaming=True)
+            return StreamReader(options, checked(options, schema))
+        except ValueError as error:
+            return RefusedReader(error)
 
     def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
         """Make the writer of a batch write."""

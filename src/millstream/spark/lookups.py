@@ -4,7 +4,7 @@ Every method is one or a few requests, with the client's retries. A missing stre
 errors; the caller decides whether that is data loss.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from urllib.parse import quote, urlsplit
 
 import msgspec
@@ -13,6 +13,7 @@ from millstream.client.core import errors
 from millstream.client.core.endpoints import Ask, Endpoint
 from millstream.client.core.exchanges import Terms, exchange, flag, next_offset, refusal, text
 from millstream.client.core.plans import listing
+from millstream.client.core.plans.many import MOST, Many
 from millstream.client.core.retry import Retry
 from millstream.client.core.transport import Answer, Download
 from millstream.client.http.sync_sockets import shared_client
@@ -33,6 +34,8 @@ class Found(msgspec.Struct, frozen=True):
     closed: bool
     content_type: str
     bounded: bool
+    incarnation: str | None = None
+    """Which of the streams that its name had this one is; None where the server does not say."""
 
     @property
     def kind(self) -> Kind:
@@ -55,6 +58,8 @@ class Server:
         if options.token is not None:
             self._headers["Authorization"] = f"Bearer {options.token}"
         self.terms = Terms(Retry(max_attempts=options.retries + 1), options.timeout)
+        self.many = Many(self.url, self._headers, self.terms)
+        self._has_many: bool | None = None
 
     def endpoint(self, stream: str) -> Endpoint:
         """Return the endpoint of a stream."""
@@ -69,7 +74,27 @@ class Server:
             closed=flag(answer, headers.STREAM_CLOSED),
             content_type=_content_type(answer),
             bounded=b"until" in (word.strip() for word in extensions.split(b",")),
+            incarnation=text(answer, headers.STREAM_INCARNATION),
         )
+
+    def has_many(self) -> bool:
+        """Return whether the server takes requests about many streams; asked once."""
+        if self._has_many is None:
+            self._has_many = run(shared_client(), self.many.is_there())
+        return self._has_many
+
+    def path(self, stream: str) -> str:
+        """Return a stream's path, as the server lists it."""
+        return f"{urlsplit(self.url).path.rstrip('/')}/{stream}"
+
+    def named(self, streams: Sequence[str]) -> dict[str, Found]:
+        """Look up many streams by name; those that there are not are left out."""
+        by_path = {self.path(name): name for name in streams}
+        paths, found = list(by_path), {}
+        for first in range(0, len(paths), MOST):
+            for listed in run(shared_client(), self.many.look_up(paths[first : first + MOST])):
+                found[by_path[listed.path]] = _found(listed)
+        return found
 
     def matching(self, pattern: str) -> dict[str, Found]:
         """List the streams below `url` whose names match a glob."""
@@ -78,7 +103,7 @@ class Server:
         for listed in self._listed(f"{base}/{pattern}"):
             if listed.path.startswith(f"{base}/"):
                 name = listed.path[len(base) + 1 :]
-                found[name] = Found(listed.tail, listed.closed, listed.content_type, bounded=True)
+                found[name] = _found(listed)
         return found
 
     def beginning(self, stream: str, *, bounded: bool) -> str:
@@ -86,6 +111,10 @@ class Server:
         if not bounded:
             return BEGINNING
         return next_offset(self._head(stream, offset=BEGINNING, until=_ZERO), self.endpoint(stream).url)
+
+    def at_time(self, stream: str, time: str) -> str | None:
+        """Return where the first append begins that arrived at a time or later; None if it does not know."""
+        return text(self._head(stream, offset=time), headers.STREAM_START_OFFSET)
 
     def step(self, stream: str, start: str, until: str, limit: int) -> str:
         """Return where a read of about `limit` bytes would end; never inside a character of text."""
@@ -97,6 +126,11 @@ class Server:
                 answer = self._head(stream, offset=reached, until=until, limit=str(cut))
                 reached = next_offset(answer, self.endpoint(stream).url)
         return reached
+
+    def some(self, stream: str, limit: int, offset: str, until: str) -> bytes:
+        """Read some content after an offset."""
+        params = (("limit", str(limit)), ("offset", offset), ("until", until))
+        return self._send(self.endpoint(stream), self.ask(params)).body
 
     def check(self, stream: str, offset: str) -> None:
         """Check that a stream can be read from an offset."""
@@ -156,6 +190,12 @@ class Server:
         if answer.status != 200:
             raise refusal(endpoint, ask, answer, self.terms)
         return answer
+
+
+def _found(listed: listing.Listed) -> Found:
+    return Found(
+        listed.tail, listed.closed, listed.content_type, bounded=True, incarnation=listed.incarnation
+    )
 
 
 def _content_type(answer: Answer) -> str:

@@ -3,6 +3,7 @@
 Each function reads one kind of value, or raises `Problem` with what is wrong and what to do.
 """
 
+import datetime
 import json
 import re
 from collections.abc import Callable
@@ -17,6 +18,8 @@ Offsets = str | dict[str, str]
 
 _SPELT = {"-1": EARLIEST, "now": LATEST}
 _SIZE = re.compile(r"(\d+)\s*([kmgt]?)(?:i?b)?", re.IGNORECASE)
+_AGO = re.compile(r"-\s*(\d{1,9})\s*(second|minute|hour|day)s?", re.IGNORECASE)
+_SECONDS = {"second": 1, "minute": 60, "hour": 3600, "day": 86400}
 _SCALE = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 
 
@@ -121,6 +124,22 @@ def offsets(value: str) -> Offsets:
     if not all(isinstance(one, str) and one for one in found.values()):
         raise Problem("holds something other than text; give each stream an offset, earliest or latest")
     return {stream_name(name): _SPELT.get(offset, offset) for name, offset in found.items()}
+
+
+def moment(value: str) -> str:
+    """Read a time, and return it as the server takes it: `time:2026-11-18T00:00:00Z` or `time:-600s`."""
+    ago = _AGO.fullmatch(value.strip())
+    if ago is not None:
+        return f"time:-{int(ago[1]) * _SECONDS[ago[2].lower()]}s"
+    try:
+        at = datetime.datetime.fromisoformat(value.strip())
+    except ValueError:
+        at = None
+    if at is None or at.tzinfo is None:
+        raise Problem(
+            f"{value!r} is not a time with a zone; give one such as 2026-11-18T09:30:00Z, or -10 minutes"
+        )
+    return f"time:{at.astimezone(datetime.UTC).isoformat(timespec='milliseconds').replace('+00:00', 'Z')}"
 
 
 def choice(*choices: str) -> Callable[[str], str]:

@@ -13,8 +13,25 @@ from millstream.spark import option_values as values
 from millstream.spark.option_values import EARLIEST, LATEST, Offsets
 
 T = TypeVar("T")
+Side = TypeVar("Side", bound="ServerOptions")
+
+_FIRST_RETRIES = 2
 
 MAX_PART_BYTES = 8 * 2**20
+
+_SPARKS = frozenset(
+    name.lower()
+    for name in (
+        "path",
+        "paths",
+        "queryName",
+        "checkpointLocation",
+        "asyncProgressTrackingEnabled",
+        "asyncProgressTrackingCheckpointIntervalMs",
+        "__is_streaming",
+    )
+)
+"""Options that are Spark's own, and that it passes on."""
 
 
 class OptionError(ValueError):
@@ -61,6 +78,10 @@ class ServerOptions:
         shown="10",
     )
 
+    def hastened(self: Side) -> Side:
+        """Return options for a first contact: with few retries, because the address may be wrong."""
+        return dataclasses.replace(self, retries=min(self.retries, _FIRST_RETRIES))
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}(url={self.url!r}, ...)"  # tokens stay out of logs
 
@@ -86,12 +107,28 @@ class SourceOptions(ServerOptions):
     ending_offsets: Offsets = _option(  # noqa: RUF009 (a field, declared by a function)
         values.offsets, "Where to stop, in the same form. Batch reads only.", default=LATEST, shown=LATEST
     )
+    starting_timestamp: str | None = _option(
+        values.moment,
+        "Instead of `startingOffsets`: begin with the first append that arrived at a time or later, such as "
+        "`2026-11-18T09:30:00Z` or `-10 minutes`. For new queries only.",
+    )
+    ending_timestamp: str | None = _option(
+        values.moment,
+        "Instead of `endingOffsets`: stop before the first append that arrived at a time or later. "
+        "Batch reads only.",
+    )
     max_bytes_per_trigger: int | None = _option(
         values.size, "About how many bytes a micro-batch holds at most, such as `64m`. Streaming only."
     )
     max_rows_per_trigger: int | None = _option(
         values.count,
         "How many rows a micro-batch holds at most; the driver counts them by reading. Streaming only.",
+    )
+    event_time: str | None = _option(
+        values.text,
+        "The field of JSON messages that holds their time. A micro-batch that cannot hold everything is then "
+        "filled with the oldest events of all streams, so that none is late for a watermark because another "
+        "stream was read first. The driver reads what it admits. Streaming only.",
     )
     partition_bytes: int = _option(
         values.size,
@@ -118,9 +155,9 @@ class SourceOptions(ServerOptions):
         shown="`string` if all streams are text or JSON",
     )
     mode: str = _option(
-        values.choice("permissive", "failfast"),
+        values.choice("permissive", "dropmalformed", "failfast"),
         "What to do with a message that does not fit the schema: null for the fields that do not, "
-        "or fail (`failfast`).",
+        "no row (`dropmalformed`), or fail (`failfast`).",
         default="permissive",
         shown="permissive",
     )
@@ -173,12 +210,16 @@ class SinkOptions(ServerOptions):
     sink_id: str | None = _option(
         values.text, "Distinguishes several writes of one batch. Required in `foreachBatch`."
     )
+    compare_replays: bool = _option(
+        values.flag,
+        "With `commit=parts`: fail if a repeated batch has another number of rows for a stream than when it "
+        "was committed, as after a checkpoint was set back; false: the first one counts.",
+        default=True,
+        shown="true",
+    )
     idempotency_key: str | None = _option(
         values.text, "Batch writes: a repeated write with this key changes nothing."
     )
-
-
-Side = TypeVar("Side", bound=ServerOptions)
 
 
 def declared(side: type[ServerOptions]) -> list[Option]:
@@ -199,10 +240,20 @@ def source_options(given: Mapping[str, str], *, streaming: bool | None = None) -
     if options.streams:
         _check_names("startingOffsets", options.starting_offsets, options.streams)
         _check_names("endingOffsets", options.ending_offsets, options.streams)
+    for offsets, timestamp in (
+        ("startingOffsets", options.starting_timestamp),
+        ("endingOffsets", options.ending_timestamp),
+    ):
+        if timestamp is not None:
+            _refuse(given, (offsets,), f"comes together with {offsets[:-7]}Timestamp; give one of them")
     if streaming is True:
-        _refuse(given, ("endingOffsets",), "is for batch reads; leave it out, a streaming query has no end")
+        _refuse(
+            given,
+            ("endingOffsets", "endingTimestamp"),
+            "is for batch reads; leave it out, a streaming query has no end",
+        )
     elif streaming is False:
-        names = ("maxBytesPerTrigger", "maxRowsPerTrigger", "untilClosed")
+        names = ("maxBytesPerTrigger", "maxRowsPerTrigger", "untilClosed", "eventTime")
         _refuse(given, names, "is for streaming queries; leave it out, or use readStream")
     return options
 
@@ -244,23 +295,27 @@ def _parse(side: type[Side], other: type[ServerOptions], given: Mapping[str, str
             except values.Problem as problem:
                 raise OptionError(option.name, str(problem)) from None
         else:
-            _refuse_misspelt(name, [option.name for _, option in known.values()], others)
+            _refuse_unknown(name, [option.name for _, option in known.values()], others)
     if not found.get("url"):
-        raise OptionError("url", "is missing; give the server's, such as http://127.0.0.1:4437")
+        raise OptionError(
+            "url",
+            "is missing; give the server's, such as http://127.0.0.1:4437. Spark does not pass on the "
+            "options of CREATE TABLE; give them with the query: SELECT * FROM t WITH (url = '...', ...)",
+        )
     return side(**found)
 
 
-def _refuse_misspelt(name: str, known: Iterable[str], others: Mapping[str, str]) -> None:
-    """Refuse misspelt options. Others may be meant for Spark."""
+def _refuse_unknown(name: str, known: Iterable[str], others: Mapping[str, str]) -> None:
+    """Refuse an option that neither this side nor Spark has, and name the nearest one that there is."""
+    if name.lower() in _SPARKS or name.lower().startswith("spark."):
+        return
     by_lower = {one.lower(): one for one in known}
     nearest = difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=0.75)
-    hint = f"; did you mean {by_lower[nearest[0]]}?" if nearest else ""
     if name.lower() in others:
-        raise OptionError(
-            others[name.lower()], f"is not an option in this direction{hint or '; leave it out'}"
-        )
-    if nearest:
-        raise OptionError(name, f"is not known{hint}")
+        hint = f"did you mean {by_lower[nearest[0]]}?" if nearest else "leave it out"
+        raise OptionError(others[name.lower()], f"is not an option in this direction; {hint}")
+    nearest = nearest or difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=0.0)
+    raise OptionError(name, f"is not known; did you mean {by_lower[nearest[0]]}?")
 
 
 def _refuse(given: Mapping[str, str], names: Iterable[str], problem: str) -> None:

@@ -23,7 +23,7 @@ method decides without awaiting.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
 import msgspec
@@ -37,8 +37,9 @@ from millstream.protocol.parts import CommitPlan, CommitRequest, Drop, StagePlan
 from millstream.protocol.reads import Chunk, OffsetGone, OffsetUnaligned, ReadFailed
 from millstream.protocol.requests import AppendRequest, CreateRequest, DeletionRequest, ReadRequest
 from millstream.protocol.retention import KEEP_ALL, Retention
-from millstream.protocol.streams import AppendPlan, NotFound, SoftDeleted, Stream, Unstored
+from millstream.protocol.streams import AppendPlan, NotFound, SoftDeleted, Stream, Unreachable, Unstored
 from millstream.protocol.trims import TrimPlan, TrimRequest
+from millstream.store.listening import Listening
 from millstream.store.measures import Measures, Sizes
 from millstream.store.pending import Eventually
 from millstream.store.subscriptions.subscriptions import Subscriptions
@@ -46,8 +47,8 @@ from millstream.store.subscriptions.subscriptions import Subscriptions
 Missing = NotFound | SoftDeleted
 Created = CreatePlan | ForkRefusal | Unstored | MalformedError | ReadFailed
 Appended = AppendPlan | Missing | Unstored
-Read = Chunk | OffsetGone | OffsetUnaligned | Missing | ReadFailed
-Head = Stream | Missing
+Read = Chunk | OffsetGone | OffsetUnaligned | Missing | ReadFailed | Unreachable
+Head = Stream | Missing | Unreachable
 Deleted = Delete | Missing | Unstored
 Staged = StagePlan | Missing | Unstored
 Committed = CommitPlan | Missing | Unstored
@@ -89,6 +90,7 @@ class DeletedPage(msgspec.Struct, frozen=True):
     next_after: str | None
 
 
+Listed = Page | Unreachable
 ManyDeleted = DeletedPage | Unstored | ReadFailed
 
 
@@ -121,8 +123,17 @@ class Store(ABC):
     on_failure: Callable[[str], None] = staticmethod(ignore)
     """Called with the reason when the store can promise nothing any more; its server should stop."""
 
+    watched: Callable[[], Iterable[str]] = staticmethod(tuple)
+    """Gives the names of the streams that readers wait for; a shared store looks them up now and then."""
+
+    is_shared: bool = False
+    """Whether other servers change the same streams, so that an answer may be out of date at any time."""
+
     subscriptions: Subscriptions
     """Whom changes of streams wake."""
+
+    has_subscriptions: bool = True
+    """Whether there can be any."""
 
     usual_retention: Retention = KEEP_ALL
     """The retention of streams that are created without limits of their own."""
@@ -238,7 +249,7 @@ class Store(ABC):
         limit: int,
         now_ms: int,
         attributes: Mapping[str, str] = NO_ATTRIBUTES,
-    ) -> Eventually[Page]:
+    ) -> Eventually[Listed]:
         """List streams in the order of their names, beginning after a name."""
 
     @property
@@ -249,6 +260,10 @@ class Store(ABC):
     @abstractmethod
     def count_streams(self) -> int:
         """Count all streams, also those that are deleted and kept for their forks."""
+
+    @abstractmethod
+    def listen(self, glob: str, clock_ms: Callable[[], int]) -> Listening:
+        """Give events of the streams that a glob matches, from now on, for the application around it."""
 
     @abstractmethod
     def expire(self, now_ms: int) -> bool:

@@ -75,6 +75,11 @@ class Quotas:
                 return TooManyStreams(above, quota.limit)
         return None
 
+    def limited(self, name: str) -> list[tuple[PrefixQuota, str]]:
+        """Give the quotas that limit how many streams there are beside a name, and the paths they count."""
+        paths = ((quota, quota.path_above(name)) for quota in self._prefixes)
+        return [(quota, above) for quota, above in paths if above is not None]
+
     def add(self, name: str) -> None:
         """Count a stream."""
         for quota in self._prefixes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import queue
 from collections.abc import Callable, Mapping
@@ -104,7 +105,9 @@ class Delivery:
 class Receiver:
     """A webhook endpoint on loopback. `answer` decides each reply from the number of the request."""
 
-    def __init__(self, answer: Callable[[int], tuple[int, Any]]) -> None:
+    def __init__(
+        self, answer: Callable[[int], tuple[int, Any]], headers: Mapping[str, str] | None = None
+    ) -> None:
         deliveries: queue.Queue[Delivery] = queue.Queue()
 
         class Handler(BaseHTTPRequestHandler):
@@ -118,8 +121,11 @@ class Receiver:
                 self.send_response(status)
                 self.send_header("Content-Type", "application/json")
                 self.send_header("Content-Length", str(len(content)))
+                for name, value in (headers or {}).items():
+                    self.send_header(name, value)
                 self.end_headers()
-                self.wfile.write(content)
+                with contextlib.suppress(OSError):  # a server need not take all of it
+                    self.wfile.write(content)
                 deliveries.put(Delivery(dict(self.headers.items()), body))
 
             def log_message(self, format: str, *args: object) -> None:

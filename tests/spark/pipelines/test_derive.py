@@ -1,5 +1,6 @@
 """derive: SQL and functions over streams, exactly once, with windows and ends."""
 
+import json
 from typing import Any
 
 import pytest
@@ -64,6 +65,60 @@ def test_windows_that_are_open_at_the_end_are_given_out(pipes: Pipes) -> None:
     assert found == {"2026-01-01T00:00": 0, "2026-01-01T00:01": 1, "2026-01-01T00:02": 12}
     assert [letter["error"] for letter in pipes.messages("bad")] == ["no time in at"] * 2
     assert pipes.is_closed()
+
+
+HOURLY = "select window.start as at, count(*) as n from input group by window(at, '1 hour')"
+
+
+def day(number: int, count: int = 100) -> list[dict[str, str]]:
+    """Events of one day, evenly spread."""
+    minutes = [1440 * index // count for index in range(count)]
+    return [{"at": f"2026-01-0{number}T{one // 60:02}:{one % 60:02}:00Z"} for one in minutes]
+
+
+def test_a_stream_that_is_behind_another_has_no_late_rows(pipes: Pipes) -> None:
+    """Whichever stream is larger or is read first: a batch holds the oldest of all streams."""
+    for short, messages in (("in/1", day(3)), ("in/2", day(1)), ("in/3", day(2))):
+        pipes.create(short, messages).close()
+    done = derive(
+        pipes.spark,
+        pipes.source(maxBytesPerTrigger="2500"),
+        HOURLY,
+        pipes.output(),
+        schema="at timestamp",
+        event_time="at",
+        watermark="0 seconds",
+        bad=pipes.bad(),
+        pace=UNTIL_CLOSED,
+        checkpoint=pipes.path("checkpoint"),
+    )
+    assert done.batches > 3
+    assert (sum(pipes.ns()), done.late_rows, done.dead_letters) == (300, 0, 0)
+
+
+@pytest.mark.parametrize("action", ["dead-letter", "fail"])
+def test_rows_that_are_late_all_the_same_are_counted_and_kept(pipes: Pipes, action: str) -> None:
+    log = pipes.create("in/1", day(2, 24))
+    job: dict[str, Any] = {
+        "schema": "at timestamp",
+        "event_time": "at",
+        "watermark": "0 seconds",
+        "bad": pipes.bad(action),
+        "checkpoint": pipes.path("checkpoint"),
+    }
+    derive(pipes.spark, pipes.source(), HOURLY, pipes.output(), pace=ONCE, **job)
+    log.append_all([*day(1, 5), *day(3, 24)])
+    log.close()
+    if action == "fail":
+        with pytest.raises(PipelineError, match=r"5 records of batch .* came after their windows") as failed:
+            derive(pipes.spark, pipes.source(), HOURLY, pipes.output(), pace=UNTIL_CLOSED, **job)
+        assert failed.value.kind == "LateRecordError"
+        return
+    done = derive(pipes.spark, pipes.source(), HOURLY, pipes.output(), pace=UNTIL_CLOSED, **job)
+    assert (sum(pipes.ns()), done.late_rows) == (48, 5)
+    letters = pipes.messages("bad")
+    assert [json.loads(one["value"]) for one in letters] == day(1, 5)
+    assert all(one["error"].startswith("late: older than the watermark") for one in letters)
 
 
 def test_a_function_may_name_each_rows_stream_and_what_no_stream_can_hold_is_a_dead_letter(

@@ -30,6 +30,8 @@ PROBLEMS = [
     (streams.SoftDeleted("/s"), 410, "GONE", []),
     (streams.NoSpace(), 507, "NO_SPACE", [(b"retry-after", b"5")]),
     (streams.StoreFailed(), 503, "STORE_FAILED", [(b"retry-after", b"5")]),
+    (streams.Unreachable(), 503, "DATABASE_UNREACHABLE", [(b"retry-after", b"1")]),
+    (streams.Unreachable(is_unknown=True), 503, "DATABASE_UNREACHABLE", [(b"retry-after", b"1")]),
     (streams.Backlogged(), 503, "CHECKPOINTS_BEHIND", [(b"retry-after", b"1")]),
     (streams.NotSaved("/a"), 503, "STREAM_NOT_SAVED", [(b"retry-after", b"5")]),
     (streams.Closed(10), 409, "STREAM_CLOSED", [NEXT, CLOSED]),

@@ -82,6 +82,10 @@ def test_a_value_that_makes_no_sense_is_refused_by_name(name: str, value: str) -
         ({"url": URL, "streams": "a", "startingOffsets": '{"b": "latest"}'}, "names 'b', which"),
         ({"url": URL, "streams": "a", "partitionByte": "1"}, "is not known; did you mean partitionBytes"),
         ({"url": URL, "streams": "a", "start_offsets": "latest"}, "did you mean startingOffsets"),
+        ({"url": URL, "streams": "a", "multiLine": "true"}, "multiLine: is not known; did you mean"),
+        ({"url": URL, "streams": "a", "zone": "UTC"}, "zone: is not known; did you mean"),
+        ({"url": URL, "streams": "a", "startingTimestamp": "2026-01-01"}, "not a time with a zone"),
+        ({"url": URL, "streams": "a", "endingTimestamp": "10 minutes"}, "not a time with a zone"),
         ({"url": URL, "streams": "a", "stream": "b"}, "option stream: .*did you mean streams"),
         ({"url": URL, "streams": "a", "closeOnEnd": "true"}, "option closeOnEnd: .*leave it out"),
     ],
@@ -91,10 +95,26 @@ def test_options_that_do_not_fit_together_are_refused(given: dict[str, str], mes
         source_options(given)
 
 
+@pytest.mark.parametrize(
+    ("given", "sent"),
+    [
+        ("2026-11-18T09:30:00Z", "time:2026-11-18T09:30:00.000Z"),
+        ("2026-11-18 10:30:00.5+01:00", "time:2026-11-18T09:30:00.500Z"),
+        ("-10 minutes", "time:-600s"),
+        ("- 1 Day", "time:-86400s"),
+    ],
+)
+def test_a_time_is_written_as_the_server_takes_it(given: str, sent: str) -> None:
+    options = {"url": URL, "streams": "a", "startingTimestamp": given}
+    assert source_options(options).starting_timestamp == sent
+    with pytest.raises(OptionError, match="startingOffsets: comes together with startingTimestamp"):
+        source_options({**options, "startingOffsets": "latest"})
+
+
 def test_options_of_somebody_else_are_let_through() -> None:
-    assert source_options({"url": URL, "streams": "a", "spark.sql.anything": "1", "path": "x"}).streams == (
-        "a",
-    )
+    sparks = {"spark.sql.anything": "1", "path": "x", "queryName": "q", "checkpointLocation": "c"}
+    assert source_options({"url": URL, "streams": "a", **sparks}).streams == ("a",)
+    assert sink_options({"url": URL, "stream": "a", **sparks}, streaming=True).stream == "a"
 
 
 def test_each_way_of_reading_refuses_the_options_of_the_other() -> None:

@@ -49,6 +49,7 @@ def archive(
     if not (until_closed or once or every):
         every = "10 seconds"
     with running.failures():
+        options.check(schema)
         there = targets.server(url, token, profile)
         source = Input(
             url=there.url,
@@ -57,7 +58,7 @@ def archive(
             options=options.pairs(input_option, "--input-option"),
         )
         bad = BadRecords(action=on_bad_record, stream=dead_letters)
-        look(source)
+        look(source, ends=until_closed or once)
     running.run(
         "archive",
         lambda spark, show: pipeline.archive(

@@ -30,7 +30,7 @@ def derive(
     event_time: Annotated[
         str | None, typer.Option(help="The column with the event time, for windows.", metavar="COLUMN")
     ] = None,
-    watermark: Annotated[str, typer.Option(help="How late a record may be.", metavar="TIME")] = "0 seconds",
+    watermark: Annotated[str, typer.Option(help="How late a record may be.", metavar="TIME")] = "1 minute",
     closes: Annotated[
         str | None,
         typer.Option(help="With --until-closed: other streams to close at the end.", metavar="GLOB"),
@@ -72,6 +72,7 @@ def derive(
     if function is not None:
         _find(function)
     with running.failures():
+        options.check(schema)
         there = targets.server(url, token, profile)
         source = Input(
             url=there.url,
@@ -87,7 +88,7 @@ def derive(
             options=options.pairs(output_option, "--output-option"),
         )
         bad = BadRecords(action=on_bad_record, stream=dead_letters)
-        look(source)
+        look(source, ends=until_closed or once)
     running.run(
         "derive",
         lambda spark, show: pipeline.derive(

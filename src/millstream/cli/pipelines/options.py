@@ -58,6 +58,14 @@ def pairs(given: list[str] | None, option: str) -> dict[str, str]:
     return found
 
 
+def check(schema: str | None) -> None:
+    """Refuse a misspelt schema before Spark is started."""
+    from millstream.spark.ddl import check_schema
+
+    if schema is not None:
+        check_schema(schema)
+
+
 def listed(text: str) -> list[str]:
     """Parse names separated by commas."""
     return [name.strip() for name in text.split(",") if name.strip()]

@@ -51,7 +51,7 @@ def profile(
             token=there.token,
             options=options.pairs(output_option, "--output-option"),
         )
-        look(source)
+        look(source, ends=until_closed or once)
     running.run(
         "profile",
         lambda spark, show: pipeline.profile(

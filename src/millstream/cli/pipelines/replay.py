@@ -67,6 +67,7 @@ def replay(
     from millstream.spark.pipelines.records import BadRecords
 
     with running.failures():
+        options.check(schema)
         read = pipeline.TableInput(
             format=format,
             path=None if table == "-" else table,

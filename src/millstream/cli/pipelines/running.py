@@ -32,7 +32,9 @@ _CODES: Final = {
     "AnalysisException": (Exit.USAGE, "Are the names of columns and tables right?"),
     "ArchiveError": (Exit.CONFLICT, ""),
     "BadRecordError": (Exit.BAD_INPUT, "--on-bad-record dead-letter sets such records aside and continues"),
+    "LateRecordError": (Exit.BAD_INPUT, "A longer --watermark waits for them"),
     "RowError": (Exit.BAD_INPUT, ""),
+    "NothingToReadError": (Exit.NOT_FOUND, "`millstream list` shows what there is"),
     "StreamNotFoundError": (Exit.NOT_FOUND, "`millstream list` shows what there is"),
     "DataLossError": (Exit.NOT_FOUND, "--input-option failOnDataLoss=false continues without it"),
     "TransportError": (Exit.UNREACHABLE, "Run the same command again to resume"),
@@ -125,6 +127,8 @@ def _told(progress: "Progress") -> str:
     parts = [f"{rows}{counted(progress.batches, 'batch', 'batches')}"]
     if progress.dead_letters:
         parts.append(f"{number(progress.dead_letters)} of them dead letters")
+    if progress.late_rows:
+        parts.append(f"{counted(progress.late_rows, 'row', 'rows')} late")
     if progress.lag_bytes:
         parts.append(f"{size(progress.lag_bytes)} behind")
     return ", ".join(parts)

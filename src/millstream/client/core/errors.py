@@ -229,7 +229,7 @@ class PartMissingError(MillstreamError):
 
 
 class PartConflictError(MillstreamError):
-    """The part's id is used for other bytes.
+    """The part's id is used for other bytes, or a repeated commit has another fingerprint.
 
     >>> log.stage_part("1", [{"row": 1}])
     >>> try:

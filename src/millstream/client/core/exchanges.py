@@ -201,6 +201,7 @@ def refusal(endpoint: Endpoint, ask: Ask, answer: Answer, terms: Terms) -> error
 _PART_ERRORS: dict[str, type[errors.MillstreamError]] = {
     "PART_MISSING": errors.PartMissingError,
     "PART_CONFLICT": errors.PartConflictError,
+    "FINGERPRINT_DIFFERS": errors.PartConflictError,
 }
 
 
@@ -218,7 +219,7 @@ def _conflict(url: str, ask: Ask, answer: Answer, problem: _Problem, because: st
         message = f"The stream ends at {current}, not where it was expected to"
         return errors.OffsetConflictError(message, url=url, current_offset=current)
     if problem.code in _PART_ERRORS:
-        return _PART_ERRORS[problem.code](f"The parts do not fit{because}", url=url)
+        return _PART_ERRORS[problem.code](f"The parts do not fit{because}", url=url, code=problem.code)
     if ask.method == b"PUT":
         message = f"The path is taken by another stream{because}"
         return errors.StreamExistsError(message, url=url, code=problem.code or None)

@@ -20,7 +20,7 @@ from millstream.protocol import origins
 from millstream.protocol.events import EventsRequest, Origin, literal_prefix
 from millstream.protocol.offsets import NOW, START
 from millstream.protocol.streams import Stream
-from millstream.store.base import Page, Store
+from millstream.store.base import Listed, Page, Store
 from millstream.store.pending import Eventually
 
 _MAX_WAITING: Final = 1000
@@ -60,7 +60,7 @@ class GlobWalk:
         """Whether new streams wait; their turn is after the walk."""
         return bool(self._waiting)
 
-    def next_page(self, limit: int, now_ms: int) -> Eventually[Page]:
+    def next_page(self, limit: int, now_ms: int) -> Eventually[Listed]:
         """Look at more names; `take` the page when it is there."""
         glob = self._asked.globs[self._place]
         return self._store.listing(literal_prefix(glob), glob, self._after, limit, now_ms)

@@ -31,7 +31,7 @@ from millstream.server.live.feeds import EventFeed
 from millstream.server.live.frames import MAX_EVENT_BYTES, Frame, LongMessage, Next, plain_frame
 from millstream.server.live.glob_walks import GlobWalk, Join
 from millstream.server.live.readers import LiveReaders
-from millstream.store.base import Page, Read
+from millstream.store.base import Listed, Page, Read
 from millstream.store.pending import Eventually, Pending
 
 _STEP_THINGS: Final = 16
@@ -340,8 +340,11 @@ class ManyFeed(EventFeed):
                 self._joins.append(join)
             self._is_told = False
 
-    def _take_page(self, page: Page) -> None:
+    def _take_page(self, page: Listed) -> None:
         """Let the streams of a page join; those that may not be read are left out, as in a listing."""
+        if not isinstance(page, Page):
+            self.end()  # the client comes back
+            return
         assert self._walk is not None
         joins = [join for join in self._walk.take(page) if self._refuse(join.name) is None]
         self._joins.extend(joins)

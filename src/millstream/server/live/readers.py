@@ -66,12 +66,13 @@ class LiveReaders:
         self.slices = Slices()
         self.frames = Frames(store)
         self.globs = FollowedGlobs(self.slices)
-        self.responses = ResponseCache()
+        self.responses = ResponseCache(is_on=not store.is_shared)
         self.feeds: set[OpenFeed] = set()
         self.polls: set[WaitingPoll] = set()
         self.draining = False
         store.listener = self._changed
         store.on_created = self.globs.created
+        store.watched = lambda: self.hub.readers
 
     def read_held(self, name: str, request: ReadRequest, *, peek: bool = False) -> Eventually[Read]:
         """Read a chunk that is short enough to be held in memory; a single longer message is not held."""

@@ -6,7 +6,8 @@ with it. Such a response is made once, with its header lines, and kept until the
 Most requests are never repeated: a reader goes on from another offset each time. They must not pay for
 this. So a response is kept when it is made for the second time since the stream has changed; the first time
 costs an entry in a small table. Responses that depend on more than their key are not kept: those that renew
-a lifetime, and those about a time that is counted from the request.
+a lifetime, and those about a time that is counted from the request. Nothing is kept where other servers may
+change the stream, too.
 """
 
 from collections.abc import Hashable
@@ -25,7 +26,8 @@ _REMEMBERED: Final = 4096  # responses that were made once
 class ResponseCache:
     """Responses by what was asked, dropped when their stream changes."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_on: bool = True) -> None:
+        self._is_on = is_on
         self._by_key: dict[Hashable, Reply] = {}
         self.keys: dict[str, list[Hashable]] = {}
         """Of the streams whose responses are kept."""
@@ -35,6 +37,8 @@ class ResponseCache:
 
     def keep(self, name: str, key: Hashable, reply: Reply, end: int) -> None:
         """Keep a response until its stream changes, if it was made before; `end` is where it ends."""
+        if not self._is_on:
+            return
         mark = hash(key)
         if self._made.get(mark) != end:
             if len(self._made) >= _REMEMBERED:

@@ -35,7 +35,7 @@ from millstream.protocol.streams import Stream
 from millstream.server.access.grants import Action, Grant
 from millstream.server.request import Answer
 from millstream.server.routes.slicing import in_slices
-from millstream.store.base import Head, Page, Store
+from millstream.store.base import Head, Listed, Page, Store
 from millstream.store.pending import Eventually, when
 
 _MAX_LOOKED_AT = 1000
@@ -106,7 +106,7 @@ class Listing:
 
         return in_slices(paths, row, replies.named, None)
 
-    def _look(self, asked: ListingRequest, after: str, limit: int) -> Eventually[Page]:
+    def _look(self, asked: ListingRequest, after: str, limit: int) -> Eventually[Listed]:
         return self._store.listing(
             asked.prefix, asked.glob or None, after, limit, self._clock_ms(), asked.attributes
         )
@@ -117,7 +117,9 @@ class Listing:
         """Add what is readable of the store's next page to `found`, until that or the budget is enough."""
         step = min(max(asked.limit - len(found), _STEP), budget)
 
-        def add(page: Page) -> Answer:
+        def add(page: Listed) -> Answer:
+            if not isinstance(page, Page):
+                return replies.reply_to(page)
             found.extend(stream for stream in page.streams if may_read(stream.name))
             if len(found) > asked.limit or (len(found) == asked.limit and page.next_after is not None):
                 del found[asked.limit :]
@@ -137,5 +139,7 @@ def _row(may_read: MayRead, found: Head) -> Raw | None:
     return replies.listed(found, may_read) if isinstance(found, Stream) else None
 
 
-def _whole_page(page: Page) -> Reply:
+def _whole_page(page: Listed) -> Reply:
+    if not isinstance(page, Page):
+        return replies.reply_to(page)
     return replies.listing(page.streams, page.next_after, lambda _: True)

@@ -38,6 +38,7 @@ from millstream.protocol.subscriptions.configurations import (
 from millstream.protocol.subscriptions.keys import Keys, published
 from millstream.protocol.subscriptions.problems import (
     INVALID_TOKEN,
+    NO_SUBSCRIPTIONS,
     NOT_READABLE,
     TOO_LARGE,
     as_error,
@@ -80,6 +81,7 @@ class SubscriptionRoutes:
         deliveries: Deliveries,
         clock_ms: Callable[[], int],
     ) -> None:
+        self._is_offered = store.has_subscriptions
         self._subscriptions = store.subscriptions
         self._registry, self._working = store.subscriptions.registry, store.subscriptions.working
         self._settings = settings
@@ -90,6 +92,10 @@ class SubscriptionRoutes:
 
     def find(self, path: str, root: str) -> dict[bytes, Handler]:
         """Find the handlers for a path below `__ds` of a root, by method; none if it is not of these."""
+        found = self._find(path, root)
+        return found if self._is_offered else dict.fromkeys(found, lambda _request: NO_SUBSCRIPTIONS)
+
+    def _find(self, path: str, root: str) -> dict[bytes, Handler]:
         if path == JWKS:
             return _shows(lambda _request: self._jwks())
         if path == ROTATE:

@@ -6,6 +6,7 @@ rejected again is parsed message by message. So an unusual message slows down on
 result is always the same.
 """
 
+import re
 from collections.abc import Sequence
 
 import msgspec
@@ -21,6 +22,8 @@ from millstream.spark.json.plain import plain_parser
 RUN_ROWS = 200
 _OPENING = ord("{")
 _SHOWN_BYTES = 200
+_NEGATIVE_ZERO = re.compile(rb"[:,\[]\s*-0\s*[,\]}]")
+"""An integer, which for Arrow is the number -0.0; for Spark and msgspec it is 0."""
 
 
 class CorruptRecordError(errors.MillstreamError):
@@ -35,6 +38,8 @@ class Fields(msgspec.Struct, frozen=True):
     schema: pyarrow.Schema
     corrupt: str | None
     fails: bool
+    drops: bool = False
+    """Whether rows of corrupt messages are left out; `corrupt` then names a column that marks them."""
 
 
 class FieldParser:
@@ -70,7 +75,7 @@ class FieldParser:
         if made is not None and _rows(made) == len(messages):
             return made
         lines = b"\n".join(messages)
-        if not _all_objects(lines, lengths):
+        if not _all_objects(lines, lengths) or _NEGATIVE_ZERO.search(lines) is not None:
             return None
         block = json.ReadOptions(use_threads=False, block_size=len(lines) + 1)
         try:

@@ -126,7 +126,7 @@ def _integer(bits: int) -> Convert:
 
 def _floating(found: Any) -> float:
     if isinstance(found, _Number):
-        return float(found)
+        return 0.0 if found == "-0" else float(found)  # an integer has no signed zero
     if isinstance(found, str) and found in _NOT_FINITE:
         return float(_NOT_FINITE[found])
     raise _MisfitError

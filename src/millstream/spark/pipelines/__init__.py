@@ -11,6 +11,7 @@
     records     which records are good, and what happens to the others
     parquet     a table that gains files atomically, and is compacted
     flushing    emit open windows when the streams have ended
+    late        records that came after their windows had ended
     outputs     the streams that a pipeline writes, and closing them
     shapes      pure: the fields and types of messages, and how they change
 

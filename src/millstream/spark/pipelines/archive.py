@@ -1,18 +1,18 @@
 """archive: streams to a partitioned Parquet table, exactly once. It can be queried while it grows."""
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import msgspec
 from pyspark import StorageLevel
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 from pyspark.sql import functions as f
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StructField, StructType
 
 from millstream.spark.options import OptionError
 from millstream.spark.pipelines import records
 from millstream.spark.pipelines.inputs import FORMAT, Input, Pace, following, refuse_loops
 from millstream.spark.pipelines.parquet import (
-    STAGED,
     Commit,
     Table,
     located,
@@ -42,6 +42,7 @@ class _Job(msgspec.Struct, frozen=True, kw_only=True):
     partition_by: tuple[str, ...]
     compact_files: int
     letters: dict[str, str] | None
+    columns: dict[str, Any]
 
 
 def archive(
@@ -61,21 +62,23 @@ def archive(
 
     Without a `schema` its columns are `stream`, `offset` and `value`; with one (`id long, at timestamp`)
     the fields of each message take the place of `value`. `date`, the day a record was archived, is added
-    unless the schema has one. When a folder holds `compact_files` small files they are merged into one; 0
-    disables it. The checkpoint is inside the table unless it is given.
+    unless the schema has one. A table keeps its columns: a later run may add some, but not change their
+    types; rows of a run that leaves some out have null there. When a folder holds `compact_files` small files
+    they are merged into one; 0 disables it. The checkpoint is inside the table unless it is given.
     """
     pace, bad = pace or Pace(), bad or BadRecords()
+    if schema is not None:
+        refuse_loops(source, [bad.name])
+    frame = records.counted(_records(spark, source, pace, schema, bad))
+    _check_partitions(frame.schema, partition_by)
     job = _Job(
         table=located(table),
         checkpoint=located(checkpoint or f"{located(table).rstrip('/')}/_checkpoint"),
         partition_by=tuple(partition_by),
         compact_files=compact_files,
         letters=_letters(source, bad) if schema is not None else None,
+        columns=_evolved(spark, Table(table), frame.schema, partition_by).jsonValue(),
     )
-    if schema is not None:
-        refuse_loops(source, [bad.name])
-    frame = records.counted(_records(spark, source, pace, schema, bad))
-    _check_partitions(frame.schema, job.partition_by)
     meter = Meter(on_progress)
     meter.run(spark, frame.writeStream.foreachBatch(_appending(job)), pace, job.checkpoint)
     return meter.progress
@@ -84,10 +87,48 @@ def archive(
 def read_table(spark: SparkSession, table: str) -> DataFrame:
     """Read a table as of one of its batches, even while it changes."""
     found = Table(table)
-    files = [found.path(file.path) for file in found.snapshot()]
+    base, files = found.opened()
     if not files:
         raise ArchiveError(f"{table} holds nothing yet")
-    return spark.read.option("basePath", found.location).parquet(*files)
+    return _reader(spark, found).option("basePath", base).parquet(*files)
+
+
+def _reader(spark: SparkSession, table: Table) -> DataFrameReader:
+    """Return a reader with the table's columns, because older files may have fewer."""
+    last = table.last_commit()
+    if last is None or last.columns is None:
+        return spark.read
+    return spark.read.schema(StructType.fromJson(last.columns))
+
+
+def _evolved(
+    spark: SparkSession, table: Table, wanted: StructType, partition_by: Sequence[str]
+) -> StructType:
+    """Return the columns of a table that exists with those that are added to it; refuse other changes."""
+    fields = [field for field in wanted.fields if field.name not in (RAW, ERROR)]
+    last = table.last_commit()
+    before = StructType([])
+    if last is not None and last.columns is not None:
+        before = StructType.fromJson(last.columns)
+        if last.partition_by != list(partition_by):
+            named = ", ".join(last.partition_by or []) or "nothing"
+            raise ArchiveError(
+                f"{table.location} is partitioned by {named}; give the same, or archive to another table"
+            )
+    elif last is not None and (files := table.files()):
+        paths = [table.path(file.path) for file in files]
+        before = spark.read.option("basePath", table.location).parquet(*paths).schema
+    kinds = {field.name: field.dataType for field in before.fields}
+    for field in fields:
+        kind = kinds.get(field.name, field.dataType)
+        if kind != field.dataType:
+            raise ArchiveError(
+                f"the column {field.name} of {table.location} is {kind.simpleString()}, not "
+                f"{field.dataType.simpleString()}; files of both could not be read together. Keep its type, "
+                "give the new one another name, or archive to another table"
+            )
+    added = [field for field in fields if field.name not in kinds]
+    return StructType([StructField(one.name, one.dataType) for one in (*before.fields, *added)])
 
 
 def _records(
@@ -148,18 +189,27 @@ def _append(job: _Job, batch: DataFrame, number: int) -> None:
             _send_letters(job.letters, batch.where(f.col(ERROR).isNotNull()), query, number)
         finally:
             batch.unpersist()
-    below = f"{STAGED}/{number}"
-    table.apply(Commit(query, number, targets(table.files(below), below, number)))
+    below = str(number)
+    adds = targets(table.staged_files(below), below, number)
+    table.apply(Commit(query, number, adds, [], job.columns, list(job.partition_by)))
     if job.compact_files:
-        _compact(table, batch.sparkSession, query, number, job.compact_files)
+        _compact(job, table, batch.sparkSession, query, number)
 
 
 def _stage(job: _Job, table: Table, rows: DataFrame, number: int) -> None:
     """Write rows to the staging folder, one file for each partition."""
-    columns = [name for name in rows.columns if name not in (RAW, ERROR)]
-    kept = rows.select(*(f.col(f"`{name}`") for name in columns))
+    table_columns = StructType.fromJson(job.columns).fields
+    columns = [field.name for field in table_columns]
+    kept = rows.select(
+        *(
+            f.col(f"`{field.name}`")
+            if field.name in rows.columns
+            else f.lit(None).cast(field.dataType).alias(field.name)
+            for field in table_columns
+        )
+    )
     gathered = kept.repartition(*(f.col(f"`{name}`") for name in job.partition_by or columns[:1]))
-    _write(gathered, table.path(f"{STAGED}/{number}"), job.partition_by)
+    _write(gathered, table.staged_path(str(number)), job.partition_by)
 
 
 def _send_letters(options: dict[str, str], bad: DataFrame, query: str, number: int) -> None:
@@ -169,17 +219,20 @@ def _send_letters(options: dict[str, str], bad: DataFrame, query: str, number: i
         letters.write.format(FORMAT).mode("append").options(**options, **ids).save()
 
 
-def _compact(table: Table, spark: SparkSession, query: str, number: int, at_least: int) -> None:
+def _compact(job: _Job, table: Table, spark: SparkSession, query: str, number: int) -> None:
     """Merge small files, folder by folder, each an atomic change of the table."""
+    columns = StructType.fromJson(job.columns)
+    inside = StructType([field for field in columns.fields if field.name not in job.partition_by])
     groups = small_groups(
-        table.files(), at_least=at_least, below_bytes=SMALL_BYTES, group_bytes=COMPACTED_BYTES
+        table.files(), at_least=job.compact_files, below_bytes=SMALL_BYTES, group_bytes=COMPACTED_BYTES
     )
     for index, group in enumerate(groups):
-        below = f"{STAGED}/{number}-{index}"
-        rows = spark.read.parquet(*(table.path(file.path) for file in group))
-        _write(rows.coalesce(1), table.path(f"{below}/{group[0].folder}"), ())
-        adds = targets(table.files(below), below, number, f"c{index}-")
-        table.apply(Commit(query, number, adds, [file.path for file in group]))
+        below = f"{number}-{index}"
+        rows = spark.read.schema(inside).parquet(*(table.path(file.path) for file in group))
+        _write(rows.coalesce(1), table.staged_path(f"{below}/{group[0].folder}"), ())
+        adds = targets(table.staged_files(below), below, number, f"c{index}-")
+        removes = [file.path for file in group]
+        table.apply(Commit(query, number, adds, removes, job.columns, list(job.partition_by)))
 
 
 def _write(rows: DataFrame, path: str, partition_by: Sequence[str]) -> None:

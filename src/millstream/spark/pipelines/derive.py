@@ -9,6 +9,7 @@ from millstream.spark.options import OptionError
 from millstream.spark.pipelines import records
 from millstream.spark.pipelines.flushing import with_end
 from millstream.spark.pipelines.inputs import FORMAT, Input, Pace, following, refuse_loops
+from millstream.spark.pipelines.late import LateRecords
 from millstream.spark.pipelines.outputs import Output, addressed
 from millstream.spark.pipelines.parquet import located
 from millstream.spark.pipelines.records import ERROR, RAW, BadRecords
@@ -16,7 +17,7 @@ from millstream.spark.pipelines.running import LETTERS, Meter, Progress
 from millstream.spark.sink.columns import OFFSET, STREAM, VALUE
 
 VIEW = "input"
-WATERMARK = "0 seconds"
+WATERMARK = "1 minute"
 
 Transform = str | Callable[[DataFrame], DataFrame]
 """SQL that selects from `input`, or a function from a streaming table to another."""
@@ -40,14 +41,19 @@ def derive(
 
     The input has the columns `stream`, `offset` and `value`; with a `schema` the fields of each message
     take the place of `value`. `event_time` names the column of the schema that windows use, and
-    `watermark` is how late a record may be. With `pace.until_closed` open windows are emitted at the end,
+    `watermark` is how late a record may be. Streams are read in the order of that time while the query is
+    behind. Records that are late all the same are counted (`Progress.late_rows`) and become dead letters, or
+    stop the pipeline. With `pace.until_closed` open windows are emitted at the end,
     and the outputs are closed.
     """
     pace, bad = pace or Pace(), bad or BadRecords()
     if event_time is not None and schema is None:
         raise OptionError("event-time", "needs a schema; name the columns, such as 'id long, at timestamp'")
     refuse_loops(source, [output.stream, output.closes, bad.name])
-    meter = Meter(on_progress)
+    late = None
+    if schema is not None and event_time is not None:
+        late = LateRecords(spark, source, output, bad, located(checkpoint), schema, event_time)
+    meter = Meter(on_progress, on_late=late)
 
     def run(*, at_end: bool) -> None:
         taken = _input(spark, source, pace, schema, event_time)
@@ -80,7 +86,8 @@ def _input(
 ) -> DataFrame:
     if schema is None:
         return following(spark, source, pace)
-    return records.parsed(following(spark, source, pace, valueType="string"), schema, event_time)
+    by_time = {"eventTime": event_time} if event_time is not None else {}
+    return records.parsed(following(spark, source, pace, valueType="string", **by_time), schema, event_time)
 
 
 def _letters(taken: DataFrame, stream: str) -> DataFrame:

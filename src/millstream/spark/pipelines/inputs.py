@@ -13,7 +13,10 @@ from millstream.spark.options import OptionError, source_options
 
 FORMAT = "durable-streams"
 BATCH_BYTES = "64m"
-_QUICK_RETRIES = "2"
+
+
+class NothingToReadError(ValueError):
+    """No stream matches the pattern of a pipeline that reads what there is."""
 
 
 class Input(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,12 +81,17 @@ def following(spark: SparkSession, source: Input, pace: Pace, **more: str) -> Da
     return spark.readStream.format(FORMAT).options(**options).load()
 
 
-def look(source: Input) -> None:
-    """Look up the streams, so that a wrong name or address fails before Spark is started."""
-    options = source_options({**source.source(), "retries": _QUICK_RETRIES})
+def look(source: Input, *, ends: bool = False) -> None:
+    """Look up the streams, so that a wrong name or address fails before Spark is started.
+
+    A pipeline that `ends` by itself would end at once where no stream matches its pattern.
+    """
+    options = source_options(source.source()).hastened()
     server = Server(options)
-    if options.pattern is not None:
-        server.matching(options.pattern)
+    if options.pattern is not None and not server.matching(options.pattern) and ends:
+        raise NothingToReadError(
+            f"no stream matches {source.streams!r}, so there is nothing to do; check the pattern and the url"
+        )
     for name in options.streams:
         server.look(name)
 

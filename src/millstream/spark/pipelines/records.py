@@ -1,9 +1,13 @@
 """Records: which are valid, and what happens to the others.
 
-A record is valid if it is one JSON object that matches the schema. Others are never lost: they go to a
+A record is valid if it is one JSON object that matches the schema, has at least one of its columns, and all
+that are NOT NULL. Others are never lost: they go to a
 dead-letter stream, unchanged and with a reason, or they stop the pipeline. The column `_error` holds the
 reason; it is null for valid records.
 """
+
+from functools import reduce
+from operator import or_
 
 import msgspec
 from pyspark.sql import Column, DataFrame
@@ -46,7 +50,8 @@ class BadRecords(msgspec.Struct, frozen=True, kw_only=True):
 def parsed(frame: DataFrame, schema: str, event_time: str | None = None) -> DataFrame:
     """Parse messages: `stream`, `offset`, `_value`, the fields of the schema, and `_error`."""
     wanted = _message_schema(schema)
-    with_corrupt = StructType([*wanted.fields, StructField(_CORRUPT, StringType())])
+    nullable = [StructField(field.name, field.dataType) for field in wanted.fields]  # checked below
+    with_corrupt = StructType([*nullable, StructField(_CORRUPT, StringType())])
     permissive = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
     fields = f.from_json(f.col(VALUE).cast("string"), with_corrupt, permissive)
     taken = frame.select(STREAM, OFFSET, f.col(VALUE).alias(RAW), fields.alias(_FIELDS))
@@ -58,6 +63,13 @@ def parsed(frame: DataFrame, schema: str, event_time: str | None = None) -> Data
         .when(f.col(_FIELDS).isNull(), "does not fit the schema")
         .when(f.col(f"{_FIELDS}.{_CORRUPT}").isNotNull(), "does not fit the schema")
     )
+    present = [f.col(f"{_FIELDS}.`{field.name}`").isNotNull() for field in wanted.fields]
+    names = f.array(*(f.lit(field.name) for field in wanted.fields))
+    has_some = f.coalesce(f.arrays_overlap(f.json_object_keys(text), names), f.lit(False))
+    error = error.when(~reduce(or_, present) & ~has_some, "has none of the schema's columns")
+    for field in wanted.fields:
+        if not field.nullable:
+            error = error.when(f.col(f"{_FIELDS}.`{field.name}`").isNull(), f"has no {field.name}")
     if event_time is not None:
         if event_time not in wanted.fieldNames():
             raise OptionError("event-time", f"names {event_time!r}, which is not a column of the schema")

@@ -16,7 +16,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from millstream.spark.pipelines.inputs import Pace
-from millstream.spark.source.offsets import bytes_between
+from millstream.spark.source.offsets import bytes_between, unpacked
 
 RECORDS, LETTERS = "records", "letters"
 """The names of the metrics for records written, and for records checked for dead letters."""
@@ -36,6 +36,8 @@ class Progress(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     rows: int | None
     batches: int
     dead_letters: int | None
+    late_rows: int = 0
+    """Rows that stateful operators dropped, because their windows had ended."""
     lag_bytes: int | None
     seconds: float
 
@@ -51,8 +53,15 @@ class PipelineError(RuntimeError):
 class Meter:
     """Sums Spark's reports about batches, over one run or several; records only if Spark counts them."""
 
-    def __init__(self, show: Callable[[Progress], None] | None = None, *, counts: bool = True) -> None:
+    def __init__(
+        self,
+        show: Callable[[Progress], None] | None = None,
+        *,
+        counts: bool = True,
+        on_late: Callable[[Mapping[str, Any], int], None] | None = None,
+    ) -> None:
         self._counts = counts
+        self._on_late = on_late
         self.progress = Progress(
             batch=-1, batch_rows=0, rows=0, batches=0, dead_letters=0, lag_bytes=None, seconds=0.0
         )
@@ -88,6 +97,7 @@ class Meter:
         before = self.progress
         # A separate query for dead letters reads everything twice, and Spark counts it twice.
         read = sum(source.get("numInputRows", 0) for source in reported["sources"])
+        late = late_rows(reported)
         rows = observed.get(LETTERS, {}).get("rows", read) if self._counts else None
         self.progress = Progress(
             batch=reported["batchId"],
@@ -95,18 +105,26 @@ class Meter:
             rows=None if rows is None else (before.rows or 0) + rows,
             batches=before.batches + 1,
             dead_letters=(before.dead_letters or 0) + bad if self._counts else None,
+            late_rows=before.late_rows + late,
             lag_bytes=lag_bytes(reported["sources"]),
             seconds=round(before.seconds + reported["durationMs"].get("triggerExecution", 0) / 1000, 3),
         )
         if self._show is not None:
             self._show(self.progress)
+        if late and self._on_late is not None:
+            self._on_late(reported, late)
+
+
+def late_rows(reported: Mapping[str, Any]) -> int:
+    """Count the rows that a batch's stateful operators dropped because of the watermark."""
+    return sum(one.get("numRowsDroppedByWatermark", 0) for one in reported.get("stateOperators", []))
 
 
 def lag_bytes(sources: list[Mapping[str, Any]]) -> int | None:
     """Sum the distance of a batch's end from the tails; None if offsets do not count bytes."""
     total: int | None = None
     for source in sources:
-        end, latest = _decoded(source.get("endOffset")), _decoded(source.get("latestOffset"))
+        end, latest = decoded(source.get("endOffset")), decoded(source.get("latestOffset"))
         if not isinstance(end, dict) or not isinstance(latest, dict):
             continue
         for name, tail in latest.items():
@@ -128,5 +146,7 @@ def explained(text: str) -> PipelineError:
     return PipelineError(kind, said[:_SHOWN])
 
 
-def _decoded(offset: Any) -> Any:
-    return json.loads(offset) if isinstance(offset, str) and offset else offset
+def decoded(offset: Any) -> Any:
+    """Return an offset that Spark reports: a text or an object, of our source or of another."""
+    found = json.loads(offset) if isinstance(offset, str) and offset else offset
+    return unpacked(found) if isinstance(found, dict) else found

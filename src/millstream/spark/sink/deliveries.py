@@ -4,6 +4,9 @@
     driver      rows are sent to the driver, which appends them in one request for each stream
     producer    tasks append, each partition as its own producer
 
+Parts of many streams, and their commits, are sent in one request where the server takes that: a batch for
+thousands of streams costs a few requests.
+
 With the first two a repeated batch may differ: the first attempt to be committed counts, completely.
 Producers number their requests, so a repeated batch must consist of the same requests; `order=sort` makes
 the order of rows irrelevant, but not which partition they are in.
@@ -17,12 +20,15 @@ from concurrent.futures import Future, ThreadPoolExecutor
 import msgspec
 
 from millstream.client.core import errors
+from millstream.client.core.plans.many import MOST
 from millstream.spark.options import OptionError
 from millstream.spark.sink.encoding import EncodedRows, join
 from millstream.spark.sink.identities import Identity
-from millstream.spark.sink.outputs import Outputs, OutputStream
+from millstream.spark.sink.outputs import Outputs, OutputStream, StreamCommit
 
 MAX_DRIVER_BYTES = 8 * 2**20
+_MANY = 8
+"""From how many streams on their parts are sent together."""
 
 
 class Delivered(msgspec.Struct):
@@ -33,6 +39,7 @@ class Delivered(msgspec.Struct):
     parts: list[str] = []
     body: bytes = b""
     closes: bool = False
+    rows: int = 0
 
 
 class SendBuffer:
@@ -70,11 +77,14 @@ class Delivery:
         self._size = 0
         self._thread = ThreadPoolExecutor(1, "millstream-stage")
         self._staging: Future[None] | None = None
+        self._together: list[tuple[OutputStream, str, bytes]] = []  # parts that are sent in one request
+        self._together_size = 0
         self.done: dict[str, Delivered] = {}
 
-    def add(self, output: OutputStream, pieces: Iterable[EncodedRows]) -> None:
-        """Add content for a stream, and send buffers that are full."""
+    def add(self, output: OutputStream, pieces: Iterable[EncodedRows], rows: int) -> None:
+        """Add content for a stream, so many rows, and send buffers that are full."""
         pending = self._begin(output)
+        self.done[output.name].rows += rows
         if output.closed and output.commit == "parts":
             # Nothing can be staged, and a repeated batch needs no staging: the driver commits, and the
             # server knows whether this batch was committed before.
@@ -107,6 +117,7 @@ class Delivery:
                 self._send_sorted(pending)
             elif pending.pieces:
                 self._send(pending)
+        self._send_together()
         self._wait()
         self._thread.shutdown()
         return self.done
@@ -124,6 +135,13 @@ class Delivery:
 
     def _make_room(self) -> None:
         """Keep the buffers of all streams together below the size of two parts."""
+        if self._size <= 2 * self._part_bytes:
+            return
+        if len(self._pending) >= _MANY and self._outputs.takes_many():
+            for pending in self._pending.values():
+                if pending.pieces and pending.output.commit == "parts":
+                    self._send(pending)
+            return
         while self._size > 2 * self._part_bytes:
             self._send(max(self._pending.values(), key=lambda pending: pending.size))
 
@@ -136,8 +154,20 @@ class Delivery:
             return
         id = f"{self._prefix}-{number:06}"
         self.done[output.name].parts.append(id)  # recorded first, so that it is dropped in any case
+        if len(self._pending) >= _MANY and self._outputs.takes_many():
+            self._together.append((output, id, body))
+            self._together_size += len(body)
+            if self._together_size >= self._part_bytes or len(self._together) >= MOST:
+                self._send_together()
+            return
         self._wait()
         self._staging = self._thread.submit(self._outputs.stage, output, id, body)
+
+    def _send_together(self) -> None:
+        together, self._together, self._together_size = self._together, [], 0
+        if together:
+            self._wait()
+            self._staging = self._thread.submit(self._outputs.stage_all, together)
 
     def _wait(self) -> None:
         """Wait for the part that is being staged; raises its failure."""
@@ -152,18 +182,41 @@ class Delivery:
 
 
 def commit(
-    outputs: Outputs, identity: Identity, tasks: Iterable[dict[str, Delivered]], closes: Iterable[str] = ()
+    outputs: Outputs,
+    identity: Identity,
+    tasks: Iterable[dict[str, Delivered]],
+    closes: Iterable[str] = (),
+    *,
+    compares: bool = True,
 ) -> None:
-    """Commit the tasks' results, in the order of their partitions, and close streams."""
+    """Commit the tasks' results, in the order of their partitions, and close streams.
+
+    With `compares`, a batch that was committed before with another number of rows is refused.
+    """
     by_stream: dict[str, list[Delivered]] = {}
     for task in tasks:
         for name, delivered in task.items():
             by_stream.setdefault(name, []).append(delivered)
     closing = set(closes)
+    together: list[StreamCommit] = []
     for name in sorted(by_stream.keys() | closing):
         found = by_stream.get(name, [])
         ends = name in closing or any(one.closes for one in found)
-        _commit_one(outputs, identity, name, found, closes=ends)
+        parts = [id for one in found for id in one.parts]
+        if parts:
+            fingerprint = f"{sum(one.rows for one in found)} rows" if compares else None
+            together.append(StreamCommit(name, parts, fingerprint, ends))
+        else:
+            _append_one(outputs, identity, name, found, closes=ends)
+    for name in _commit_parts(outputs, identity, together):
+        drop(outputs, *({name: one} for one in by_stream[name]))
+
+
+def _commit_parts(outputs: Outputs, identity: Identity, commits: list[StreamCommit]) -> Iterable[str]:
+    """Commit parts, and return the streams for which this batch was committed before."""
+    if len(commits) >= _MANY and outputs.takes_many():
+        return outputs.commit_all(commits, identity.stamp())
+    return [one.name for one in commits if not outputs.commit(one, identity.stamp())]
 
 
 def drop(outputs: Outputs, *tasks: dict[str, Delivered]) -> None:
@@ -175,15 +228,12 @@ def drop(outputs: Outputs, *tasks: dict[str, Delivered]) -> None:
                     outputs.drop(name, id)
 
 
-def _commit_one(
+def _append_one(
     outputs: Outputs, identity: Identity, name: str, found: list[Delivered], *, closes: bool
 ) -> None:
-    parts = [id for one in found for id in one.parts]
+    """Append what the driver was sent for a stream, and close it."""
     contents = [one.body for one in found if one.body]
-    if parts:
-        if not outputs.commit(name, parts, identity.stamp(), closes=closes):
-            drop(outputs, *({name: one} for one in found))
-    elif contents:
+    if contents:
         output = outputs.open(name)
         outputs.append(output, _merged(contents, output), identity.stamp(), closes=closes)
     elif closes:

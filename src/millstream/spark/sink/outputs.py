@@ -4,6 +4,8 @@ Every method is one request, retried while that is safe; a refusal raises the cl
 server's message.
 """
 
+from concurrent.futures import ThreadPoolExecutor
+
 import msgspec
 
 from millstream.client.core import errors
@@ -12,6 +14,7 @@ from millstream.client.core.exchanges import Plan, R, exchange, flag, refusal, t
 from millstream.client.core.extensions import PARTS
 from millstream.client.core.models import ProducerStamp
 from millstream.client.core.plans import writing
+from millstream.client.core.plans.many import MOST, PartsCommit, StagedPart
 from millstream.client.core.plans.parts import Parts
 from millstream.client.core.transport import Answer
 from millstream.client.http.sync_sockets import shared_client
@@ -22,6 +25,9 @@ from millstream.spark.lookups import Server
 from millstream.spark.options import OptionError, SinkOptions
 
 DEFAULT_CONTENT_TYPE = "application/json"
+_MANY = 8
+"""From how many streams on they are opened together."""
+_CONNECTIONS = 8
 
 
 class OutputStream(msgspec.Struct, frozen=True):
@@ -32,6 +38,15 @@ class OutputStream(msgspec.Struct, frozen=True):
     kind: Kind
     commit: str
     closed: bool
+
+
+class StreamCommit(msgspec.Struct, frozen=True):
+    """The parts of a batch for one stream; the fingerprint is what a repetition is compared by."""
+
+    name: str
+    ids: list[str]
+    fingerprint: str | None
+    closes: bool
 
 
 class Outputs:
@@ -50,13 +65,74 @@ class Outputs:
             found = self._found[name] = self._output(name, self._find(name))
         return found
 
+    def open_all(self, names: list[str]) -> None:
+        """Find or create many streams in a few requests; `open` then has them, or the error of one."""
+        unknown = [name for name in names if name not in self._found]
+        if len(unknown) < _MANY or not self.takes_many():
+            return
+        found = self._server.named(unknown)
+        for name, stream in found.items():
+            self._found[name] = self._as_output(
+                name, stream.content_type, closed=stream.closed, has_parts=True
+            )
+        missing = [name for name in unknown if name not in found]
+        if missing and self._options.create_missing:
+            with ThreadPoolExecutor(_CONNECTIONS, "millstream-create") as threads:
+                list(threads.map(self._create, missing))
+
+    def _create(self, name: str) -> None:
+        """Create a stream that was not there a moment ago."""
+        wanted = self._options.content_type or DEFAULT_CONTENT_TYPE
+        endpoint = self._server.endpoint(name)
+        try:
+            made = self._run(writing.create(endpoint, self._server.terms, content_type=wanted))
+        except errors.StreamExistsError:
+            self.open(name)  # somebody else has made it, differently
+            return
+        self._found[name] = self._as_output(
+            name, made.content_type or wanted, closed=made.stream_closed, has_parts=True
+        )
+
+    def takes_many(self) -> bool:
+        """Return whether parts of many streams can be sent in one request."""
+        return self._server.has_many()
+
+    def stage_all(self, parts: list[tuple[OutputStream, str, bytes]]) -> None:
+        """Stage parts of many streams."""
+        entries = [
+            StagedPart(self._server.path(output.name), id, output.content_type, body)
+            for output, id, body in parts
+        ]
+        for (output, id, body), outcome in zip(
+            parts, self._run(self._server.many.stage(entries)), strict=True
+        ):
+            if outcome.status != 204:  # asked for alone, for the reason, or for a retry
+                self.stage(output, id, body)
+
+    def commit_all(self, commits: list[StreamCommit], stamp: ProducerStamp) -> list[str]:
+        """Commit parts of many streams, and return those for which this batch was committed before."""
+        repeated = []
+        for first in range(0, len(commits), MOST):
+            some = commits[first : first + MOST]
+            entries = [
+                PartsCommit(self._server.path(one.name), one.ids, stamp, one.closes, one.fingerprint)
+                for one in some
+            ]
+            for one, outcome in zip(some, self._run(self._server.many.commit(entries)), strict=True):
+                is_known = outcome.status in (200, 204)
+                if outcome.status == 204 or (not is_known and not self.commit(one, stamp)):
+                    repeated.append(one.name)
+        return repeated
+
     def stage(self, output: OutputStream, id: str, body: bytes) -> None:
         """Stage a part."""
         self._run(self._parts(output.name).stage_body(id, body, output.content_type))
 
-    def commit(self, name: str, ids: list[str], stamp: ProducerStamp, *, closes: bool) -> bool:
+    def commit(self, one: StreamCommit, stamp: ProducerStamp) -> bool:
         """Commit parts atomically; False if this batch was committed before."""
-        plan = self._parts(name).commit(ids, seq=None, stamp=stamp, closes=closes)
+        plan = self._parts(one.name).commit(
+            one.ids, seq=None, stamp=stamp, closes=one.closes, fingerprint=one.fingerprint
+        )
         return not self._run(plan).duplicate
 
     def append(
@@ -98,19 +174,23 @@ class Outputs:
 
     def _output(self, name: str, answer: Answer) -> OutputStream:
         content_type = text(answer, headers.CONTENT_TYPE) or DEFAULT_TYPE.decode()
+        extensions = (text(answer, headers.MILLSTREAM_EXTENSIONS) or "").replace(" ", "").split(",")
+        closed = flag(answer, headers.STREAM_CLOSED)
+        return self._as_output(name, content_type, closed=closed, has_parts=PARTS in extensions)
+
+    def _as_output(self, name: str, content_type: str, *, closed: bool, has_parts: bool) -> OutputStream:
         wanted = self._options.content_type
         if wanted is not None and not same_type(wanted.encode("latin-1"), content_type.encode("latin-1")):
             raise errors.ContentTypeMismatchError(
                 f"The stream holds {content_type}, and the option contentType is {wanted}",
                 url=self._server.endpoint(name).url,
             )
-        extensions = (text(answer, headers.MILLSTREAM_EXTENSIONS) or "").replace(" ", "").split(",")
         return OutputStream(
             name,
             content_type,
             kind_of(content_type.encode("latin-1")),
-            _commit_mode(self._options.commit, has_parts=PARTS in extensions),
-            flag(answer, headers.STREAM_CLOSED),
+            _commit_mode(self._options.commit, has_parts=has_parts),
+            closed,
         )
 
     def _run(self, plan: Plan[R]) -> R:

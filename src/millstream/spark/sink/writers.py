@@ -74,7 +74,13 @@ class _Writing:
             return
         identity = found[0].identity
         try:
-            deliveries.commit(Outputs(self._options), identity, [one.delivered for one in found], closes)
+            deliveries.commit(
+                Outputs(self._options),
+                identity,
+                [one.delivered for one in found],
+                closes,
+                compares=self._options.compare_replays and self._options.idempotency_key is None,
+            )
         except errors.MillstreamError as error:
             raise _explained(error, identity) from error
 
@@ -84,7 +90,9 @@ class _Writing:
         deliveries.drop(Outputs(self._options), *found)
 
     def _deliver_batch(self, batch: pyarrow.RecordBatch, outputs: Outputs, delivery: Delivery) -> None:
-        for name, rows in by_stream(batch, self._options.stream):
+        routed = list(by_stream(batch, self._options.stream))
+        outputs.open_all([name for name, _ in routed])
+        for name, rows in routed:
             output = outputs.open(name)
             kept = rows
             if self._columns.has_closed:
@@ -93,7 +101,7 @@ class _Writing:
                     delivery.end(output)
                     kept = rows.filter(pyarrow.compute.invert(ends))
             if kept.num_rows:
-                delivery.add(output, self._content(kept, output))
+                delivery.add(output, self._content(kept, output), kept.num_rows)
 
     def _content(self, rows: pyarrow.RecordBatch, output: OutputStream) -> Iterable[encoding.EncodedRows]:
         if output.commit == "producer":  # its requests must not depend on how rows are grouped
@@ -161,6 +169,12 @@ def _explained(error: errors.MillstreamError, identity: Identity) -> SinkError:
         hint = (
             f". Batch {error.current_epoch} of the same query is there already: another copy of this query "
             "runs, or its checkpoint was set back"
+        )
+    elif error.code == "FINGERPRINT_DIFFERS":
+        hint = (
+            ". The batch was written before with other rows: the checkpoint was set back, or the query gives "
+            "other rows each time it runs. What the batch has more now would be lost; start with a new "
+            "checkpoint, or set the option compareReplays to false if the first rows are as good"
         )
     elif isinstance(error, errors.StreamClosedError):
         hint = ". The stream has ended; write to another one"

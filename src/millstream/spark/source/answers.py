@@ -17,14 +17,12 @@ from millstream.client.core.transport import Answer, Download
 from millstream.protocol import headers
 from millstream.protocol.content import DEFAULT_TYPE, Kind, kind_of
 from millstream.spark.json.messages import Message
-from millstream.spark.json.splitting import ArraySplitter, NotAnArrayError
+from millstream.spark.json.splitting import ArraySplitter, NotAnArrayError, split_array
 from millstream.spark.lookups import Server
 
 WHOLE_BYTES = 16 * 2**20
 """Up to this size a response is split at once, which is ten times faster than incrementally. Servers send
 at most 8 MiB by default."""
-
-_array = msgspec.json.Decoder(list[msgspec.Raw])
 
 
 class Portion(msgspec.Struct, frozen=True, gc=False):
@@ -51,9 +49,14 @@ class ResponseEnd(msgspec.Struct, frozen=True):
 
 
 def read_answer(
-    server: Server, stream: str, offset: str, until: str | None = None, skip: int = 0
+    server: Server,
+    stream: str,
+    offset: str,
+    until: str | None = None,
+    skip: int = 0,
+    incarnation: str | None = None,
 ) -> Generator[Portion | Whole, None, ResponseEnd]:
-    """Read what follows an offset, without its first `skip` units."""
+    """Read what follows an offset of a stream, without its first `skip` units."""
     params = (("offset", offset), ("until", until)) if until is not None else (("offset", offset),)
     attempts = Attempts(server.terms.retry, server.terms.chance)
     handed_out = skip
@@ -64,6 +67,7 @@ def read_answer(
             download = server.open(stream, params)
             outcome = download.answer
             if outcome.status == 200:
+                _check_incarnation(outcome, incarnation, server.endpoint(stream).url)
                 passed = 0
                 for found in _portions(download, server.endpoint(stream).url):
                     if isinstance(found, Whole) and not handed_out:
@@ -96,12 +100,19 @@ def read_answer(
         time.sleep(delay_s)
 
 
+def _check_incarnation(answer: Answer, expected: str | None, url: str) -> None:
+    """Refuse content of another stream than the one that was planned."""
+    found = text(answer, headers.STREAM_INCARNATION)
+    if None not in (expected, found) and expected != found:
+        raise errors.StreamGoneError("The stream was deleted, and made anew", url=url)
+
+
 def apart(found: Portion | Whole) -> Portion:
     """Split a response into messages."""
     if isinstance(found, Portion):
         return found
     try:
-        return Portion(Kind.JSON, found.content_type, _split_whole(found.array))
+        return Portion(Kind.JSON, found.content_type, split_array(found.array))
     except NotAnArrayError as error:
         raise _not_an_array(found.url, error) from None
 
@@ -158,12 +169,3 @@ def _portions(download: Download, url: str) -> Generator[Portion | Whole, None, 
 
 def _not_an_array(url: str, error: NotAnArrayError) -> errors.ParseError:
     return errors.ParseError(f"The answer is not a JSON array: {error}", url=url)
-
-
-def _split_whole(body: bytes) -> list[Message]:
-    try:
-        return list(_array.decode(body))
-    except (msgspec.MsgspecError, RecursionError):
-        # Streams may hold lone surrogates and deep nesting, which msgspec rejects.
-        splitter = ArraySplitter()
-        return [*splitter.feed(body), *splitter.end()]

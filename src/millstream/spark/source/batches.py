@@ -40,6 +40,9 @@ def record_batches(
     found: Iterable[Rows | Unsplit | End], schema: pyarrow.Schema, fields: Fields | None = None
 ) -> Iterator[pyarrow.RecordBatch]:
     """Group rows into batches with the schema's columns; `fields` are those parsed from messages."""
+    if fields is not None and fields.drops and fields.corrupt is not None:
+        yield from _without_corrupt(found, schema, fields, fields.corrupt)
+        return
     parser = FieldParser(fields) if fields is not None else None
     batch = _Batch(schema, parser)
     for one in found:
@@ -69,6 +72,17 @@ def record_batches(
             batch = _Batch(schema, parser)
     if batch.rows:
         yield batch.finish()
+
+
+def _without_corrupt(
+    found: Iterable[Rows | Unsplit | End], schema: pyarrow.Schema, fields: Fields, corrupt: str
+) -> Iterator[pyarrow.RecordBatch]:
+    """Leave out the rows of corrupt messages."""
+    marked = schema if corrupt in schema.names else schema.append(pyarrow.field(corrupt, pyarrow.string()))
+    for batch in record_batches(found, marked, msgspec.structs.replace(fields, drops=False)):
+        fitting = batch.filter(compute.is_null(batch.column(marked.get_field_index(corrupt))))
+        if fitting.num_rows:
+            yield fitting.select(schema.names)
 
 
 def needs_rows(schema: pyarrow.Schema) -> bool:

@@ -8,12 +8,18 @@ import logging
 import time
 from collections.abc import Iterable, Mapping
 
+import msgspec
+
 from millstream.client.core import errors
+from millstream.protocol.content import Kind
+from millstream.spark.json.messages import Message
+from millstream.spark.json.splitting import split_array
 from millstream.spark.lookups import Found, Server
 from millstream.spark.option_values import EARLIEST, LATEST
 from millstream.spark.options import OptionError, SourceOptions
 from millstream.spark.source import counting, offsets
 from millstream.spark.source.counting import Budget
+from millstream.spark.source.event_times import Lane, admit_by_time, time_reader
 from millstream.spark.source.offsets import Position, Positions
 from millstream.spark.source.planning import Range, admit_bytes
 
@@ -21,6 +27,10 @@ WAIT_S = 2.0
 """Spark polls every few milliseconds if nothing is new, and cannot stop a query while we wait."""
 
 _PAUSE_S = 0.1
+_MANY = 8
+"""From how many streams on they are looked up in one request."""
+_MIN_PIECE, _MAX_PIECE = 4 * 2**10, 256 * 2**10
+"""How many bytes of a stream are looked at in one request for their event times."""
 _log = logging.getLogger(__name__)
 _GONE = (errors.StreamNotFoundError, errors.StreamGoneError)
 
@@ -38,15 +48,17 @@ class Follower:
         self._options = options
         self._server = server
         self._warned: set[str] = set()
+        self._lanes: dict[str, Lane] = {}
 
     def look(self, known: Iterable[str] = ()) -> dict[str, Found]:
         """Look up every stream; those known to have ended are skipped."""
         if self._options.pattern is not None:
             return self._server.matching(self._options.pattern)
-        found = {}
         skipped = set(known)
-        for name in self._options.streams:
-            if name not in skipped:
+        names = [name for name in self._options.streams if name not in skipped]
+        found = self._server.named(names) if len(names) >= _MANY and self._server.has_many() else {}
+        for name in names:
+            if name not in found:  # one that is missing is asked for by itself, to know why
                 try:
                     found[name] = self._server.look(name)
                 except _GONE as error:
@@ -75,10 +87,19 @@ class Follower:
 
     def beginning(self) -> dict[str, Position]:
         """Return where a new query begins."""
+        if self._options.starting_timestamp is not None:
+            return self._resolve_time(self._options.starting_timestamp, "startingTimestamp")
         return self._resolve(self._options.starting_offsets, EARLIEST, "startingOffsets")
 
     def ending(self, begin: Positions) -> dict[str, Position]:
         """Return where a batch read ends."""
+        if self._options.ending_timestamp is not None:
+            ends = self._resolve_time(self._options.ending_timestamp, "endingTimestamp")
+            return {
+                name: end if name in begin and end.offset > begin[name].offset else begin[name]
+                for name, end in ends.items()
+                if name in begin
+            }
         ends = self._resolve(self._options.ending_offsets, LATEST, "endingOffsets")
         counted = {}
         for name, end in ends.items():
@@ -99,6 +120,17 @@ class Follower:
             counted[name] = counting.count_on(self._server, name, start, Budget()).position
         return counted
 
+    def _resolve_time(self, time: str, option: str) -> dict[str, Position]:
+        """Return where a time is in each stream; after the last append it is the tail."""
+        positions = {}
+        for name, stream in self.look().items():
+            offset = self._server.at_time(name, time) if stream.bounded else None
+            if offset is None:
+                raise OptionError(option, "needs a server that knows arrival times; use offsets here")
+            is_end = stream.closed and offset == stream.tail
+            positions[name] = _within(stream, Position(offset, closed=is_end))
+        return positions
+
     def _resolve(self, wanted: str | Mapping[str, str], default: str, option: str) -> dict[str, Position]:
         found = self.look()
         if isinstance(wanted, dict) and (unknown := sorted(set(wanted) - set(found))):
@@ -106,7 +138,7 @@ class Follower:
         positions = {}
         for name, stream in found.items():
             text = wanted.get(name, default) if isinstance(wanted, Mapping) else wanted
-            positions[name] = self._position(name, stream, text)
+            positions[name] = _within(stream, self._position(name, stream, text))
             if text not in (EARLIEST, LATEST):
                 self._check(name, stream, positions[name], option)
         return positions
@@ -157,13 +189,16 @@ class Follower:
             else:
                 ends[name] = self._end(name, position, stream)
         budget = budget or Budget()
-        ends = self._admit(start, ends, budget)
+        ends = self._admit(start, ends, budget, found)
         for name in set(found) - set(start):
             ends[name] = self._position(name, found[name], EARLIEST)
-        return ends
+        return {name: _within(found.get(name), end) for name, end in ends.items()}
 
     def _end(self, name: str, position: Position, stream: Found) -> Position:
         """Return a stream's end, as a position of the same kind as the current one."""
+        if position.is_of_another(stream.incarnation):
+            self.lose(name, "it was deleted and made anew since it was last read")
+            return self._position(name, stream, EARLIEST)
         if position.total is not None:
             return Position(stream.tail, total=position.total, closed=stream.closed)
         if stream.tail < position.offset:
@@ -177,14 +212,57 @@ class Follower:
                 return self._position(name, stream, EARLIEST)
         return Position(stream.tail, closed=stream.closed)
 
-    def _admit(self, start: Positions, ends: dict[str, Position], budget: Budget) -> dict[str, Position]:
+    def _admit(
+        self, start: Positions, ends: dict[str, Position], budget: Budget, found: Mapping[str, Found]
+    ) -> dict[str, Position]:
         exact = {name: end for name, end in ends.items() if end.total is None}
-        if budget.size is not None:
+        timed = self._admit_by_time(start, exact, budget, found)
+        if timed is not None:
+            exact = timed
+        elif budget.size is not None:
             exact = admit_bytes(start, exact, budget.size, self.step)
-        if budget.rows is not None:
+        if timed is None and budget.rows is not None:
             exact = self._admit_rows(start, exact, budget.rows)
         counted = {name: end for name, end in ends.items() if end.total is not None}
         return {**exact, **self._admit_counted(start, counted, budget)}
+
+    def _admit_by_time(
+        self, start: Positions, ends: Positions, budget: Budget, found: Mapping[str, Found]
+    ) -> dict[str, Position] | None:
+        """Admit the oldest events; None if that is not wanted, everything fits, or nothing has times."""
+        field = self._options.event_time
+        if field is None or (budget.rows is None and budget.size is None):
+            return None
+        lags = {name: Range(name, start[name], ends[name]).size or 0 for name in ends}
+        if budget.rows is None and sum(lags.values()) <= (budget.size or 0):
+            return None
+        timed = [name for name, lag in lags.items() if lag > 0 and found[name].kind is Kind.JSON]
+        if not timed:
+            return None
+        piece = max(_MIN_PIECE, min(_MAX_PIECE, (budget.size or _MAX_PIECE) // len(timed)))
+        self._lanes = {name: self._lane(name, start[name], field, piece) for name in timed}
+        for name, lane in self._lanes.items():
+            lane.look(ends[name].offset)
+        admit_by_time(self._lanes, budget.rows, budget.size)
+        admitted = dict(ends)  # what is no JSON has no times, and is not waited for
+        for name, lane in self._lanes.items():
+            if lane.offset() != ends[name].offset:
+                admitted[name] = Position(lane.offset())
+        return admitted
+
+    def _lane(self, name: str, start: Position, field: str, piece: int) -> Lane:
+        known = self._lanes.get(name)
+        if known is not None and known.offset() == start.offset:
+            return known
+        prefix, _, number = start.offset.rpartition("_")
+
+        def fetch(offset: str, until: str) -> list[Message]:
+            try:
+                return split_array(self._server.some(name, piece, offset, until))
+            except _GONE:  # what is gone is found out when streams are looked at next
+                return []
+
+        return Lane(f"{prefix}_", int(number), fetch, time_reader(field))
 
     def _admit_rows(self, start: Positions, ends: Positions, max_rows: int) -> dict[str, Position]:
         admitted = dict(ends)
@@ -270,3 +348,10 @@ class Follower:
         return all(position.closed or name not in found for name, position in start.items()) and not (
             set(found) - set(start)
         )
+
+
+def _within(stream: Found | None, position: Position) -> Position:
+    """Add to a position which stream it is in."""
+    if stream is None or stream.incarnation is None or position.incarnation == stream.incarnation:
+        return position
+    return msgspec.structs.replace(position, incarnation=stream.incarnation)

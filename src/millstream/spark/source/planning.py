@@ -64,7 +64,7 @@ def _ranges(start: Positions, end: Positions, shows_closed: bool) -> Iterator[Ra
         if begin is None:
             continue  # a new stream joins at its beginning; its content comes with the next batch
         one = Range(name, begin, end[name])
-        if one.size is not None and one.size < 0:
+        if begin.is_of_another(one.end.incarnation) or (one.size is not None and one.size < 0):
             continue  # a recreated stream starts over; its content comes with the next batch
         if not begin.same_place(end[name]) or (shows_closed and one.ends_stream):
             yield one

@@ -90,7 +90,7 @@ def _content(server: Server, one: Range) -> Iterator[Portion | Whole]:
     left = 0 if bounded else (one.end.total or 0) - (one.start.total or 0)
     until = one.end.offset if bounded else None
     while at != until if bounded else left > 0:
-        reading = read_answer(server, one.stream, at, until, skip)
+        reading = read_answer(server, one.stream, at, until, skip, one.start.incarnation)
         try:
             while True:
                 found = next(reading)

@@ -26,7 +26,7 @@ from millstream.spark.source import offsets, planning, ranges
 from millstream.spark.source.batches import End, needs_rows, record_batches
 from millstream.spark.source.counting import Budget
 from millstream.spark.source.following import DataLossError, Follower
-from millstream.spark.source.offsets import Positions
+from millstream.spark.source.offsets import Position, Positions
 from millstream.spark.source.planning import Partition, Range
 from millstream.spark.source.ranges import RangeError, Rows, Unsplit
 from millstream.spark.source.schemas import fields_of
@@ -55,6 +55,11 @@ class _Reading:
         self.schema = schema
         self.server = Server(options)
         self.follower = Follower(options, self.server)
+
+    def first_contact(self) -> Follower:
+        """Return a follower that soon gives up: a wrong address should be named at once."""
+        hastened = self.options.hastened()
+        return Follower(hastened, Server(hastened))
 
     def plan(self, start: Positions, end: Positions) -> list[StreamPartition]:
         """Plan the partitions between two offsets of the query."""
@@ -100,12 +105,42 @@ class BatchReader(DataSourceReader):
 
     def partitions(self) -> list[StreamPartition]:
         """Plan the whole read."""
-        start = self._reading.follower.beginning()
+        start = self._reading.first_contact().beginning()
         return self._reading.plan(start, self._reading.follower.ending(start))
 
     def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
         """Read one partition."""
         return self._reading.batches(partition)
+
+
+class RefusedReader(DataSourceStreamReader):
+    """Says why a streaming query cannot be read.
+
+    Spark hides an error of `streamReader` behind one of its own; an error of the reader reaches the user.
+    """
+
+    def __init__(self, reason: ValueError) -> None:
+        self._reason = reason
+
+    def initialOffset(self) -> dict[str, Any]:
+        """Refuse a new query."""
+        raise self._reason
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        """Refuse a query that goes on."""
+        raise self._reason
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """Refuse any query."""
+        raise self._reason
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[StreamPartition]:
+        """Refuse a repeated batch."""
+        raise self._reason
+
+    def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
+        """Read nothing: there are no partitions."""
+        raise self._reason
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -120,7 +155,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def initialOffset(self) -> dict[str, Any]:
         """Return where a new query begins."""
-        return offsets.encode(self._reading.follower.beginning())
+        return offsets.encode(self._reading.first_contact().beginning())
 
     def getDefaultReadLimit(self) -> ReadLimit:
         """Return the limit of a micro-batch. Spark passes on one limit; `latestOffset` applies both."""
@@ -151,7 +186,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
         """Return the last known tails, for the query's progress."""
-        return {name: {"offset": found.tail} for name, found in sorted(self._seen.items())} or None
+        return offsets.encode({name: Position(found.tail) for name, found in self._seen.items()}) or None
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[StreamPartition]:
         """Plan a micro-batch, new or repeated after a restart."""

@@ -23,7 +23,8 @@ from millstream.spark.json.fields import Fields
 from millstream.spark.options import OptionError, SourceOptions
 
 STREAM, OFFSET, VALUE, CLOSED = "stream", "offset", "value", "closed"
-FAILFAST = "failfast"
+FAILFAST, DROPMALFORMED = "failfast", "dropmalformed"
+_MALFORMED = "_millstream_malformed"
 
 _OWN: dict[str, tuple[DataType, ...]] = {
     STREAM: (StringType(),),
@@ -76,9 +77,9 @@ def fields_of(options: SourceOptions, schema: StructType) -> Fields | None:
     if not names:
         return None
     wanted = StructType([field for field in schema.fields if field.name in names and field.name != corrupt])
-    return Fields(
-        to_arrow_schema(wanted), corrupt if corrupt in names else None, fails=options.mode == FAILFAST
-    )
+    drops = options.mode == DROPMALFORMED
+    kept = corrupt if corrupt in names else (_MALFORMED if drops else None)
+    return Fields(to_arrow_schema(wanted), kept, fails=options.mode == FAILFAST, drops=drops)
 
 
 def _check_field(field: StructField, path: str) -> None:

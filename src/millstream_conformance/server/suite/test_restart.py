@@ -11,8 +11,9 @@ from collections.abc import Iterator
 from millstream_conformance.server.checks import across_restart, case, needs, rule, stricter
 from millstream_conformance.server.servers import Server
 from millstream_conformance.server.streams import stamp
-from millstream_conformance.server.subscriptions import Subscription, settle
+from millstream_conformance.server.subscriptions import Receiver, Subscription, settle
 from millstream_conformance.server.suite.test_forks import fork_of
+from millstream_conformance.server.suite.test_webhooks import DONE, subscribe
 from millstream_conformance.server.suite.waiting import eventually, in_seconds
 
 
@@ -126,6 +127,42 @@ def test_subscriptions_survive(server: Server) -> Iterator[None]:
     stream.append(b"y")
     eventually(lambda: subscription.claim().status == 200, 2, "a claim")
     assert subscription.wakes()[-1]["generation"] > claimed["generation"]
+
+
+@rule("S1", "S4")
+@needs("restart", "subscriptions")
+@across_restart
+def test_claims_survive(server: Server) -> Iterator[None]:
+    """A worker acks with the token of a claim that it made before the restart; nobody else can claim."""
+    subscription = Subscription(server)
+    subscription.pull(lease_ttl_ms=600_000)
+    name = subscription.relative("in/a")
+    tail = subscription.stream("in/a").append(b"x").next_offset
+    claimed = subscription.claim("first").json()
+    yield
+    assert subscription.claim("second").status == 409
+    answer = subscription.post("ack", settle(claimed, {name: tail}, done=True), claimed["token"])
+    assert answer.status == 200
+    assert subscription.links()[name]["acked_offset"] == tail
+
+
+@rule("S1")
+@needs("restart", "webhooks")
+@across_restart
+def test_retries_survive(server: Server) -> Iterator[None]:
+    """A webhook that failed before the restart is tried again after it."""
+    works = False
+    with Receiver(lambda number: (200, DONE) if works else (500, {})) as receiver:
+        subscription = subscribe(server, receiver)
+        name = subscription.relative("in/a")
+        tail = subscription.stream("in/a").append(b"x").next_offset
+        receiver.next()
+        eventually(lambda: subscription.get().json()["status"] == "failed", 2, "the status failed")
+        yield
+        works = True
+        # With each attempt before the restart, the pause has grown.
+        eventually(lambda: subscription.links()[name]["acked_offset"] == tail, 12, "another attempt")
+        eventually(lambda: subscription.get().json()["status"] == "active", 2, "recovery")
 
 
 @rule("S2")

@@ -1,5 +1,6 @@
 """Fields: what Arrow parses at once and what is parsed one by one mean the same."""
 
+import math
 from decimal import Decimal
 from typing import Any
 
@@ -8,6 +9,7 @@ import pyarrow
 import pytest
 
 from millstream.spark.json.fields import RUN_ROWS, CorruptRecordError, FieldParser, Fields
+from millstream.spark.json.parsing import MessageParser
 
 TEXT, LONG = pyarrow.string(), pyarrow.int64()
 
@@ -114,3 +116,17 @@ def test_deep_nesting_is_passed_over_and_corrupt_only_where_it_must_be_looked_in
     assert parse([b'{"z":%b,"a":1}' % nested], {"a": LONG}) == [{"a": 1}]
     rows = parse([b'{"a":%b}' % nested], {"a": TEXT}, corrupt="bad")
     assert rows == [{"a": None, "bad": f'{{"a":{nested.decode()}}}'}]
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_an_integer_has_no_signed_zero_however_it_is_parsed(nested: bool) -> None:
+    """Spark and msgspec read -0 as 0 and -0.0 as -0.0; Arrow does not tell them apart."""
+    schema = pyarrow.schema([("a", pyarrow.list_(pyarrow.float64()) if nested else pyarrow.float64())])
+    texts = [b"-0", b"-0.0", b"0", b"-0e0"]
+    messages = [b'{"a": [%b]}' % text if nested else b'{"a": %b}' % text for text in texts]
+    lengths = numpy.array([len(message) for message in messages])
+    made = FieldParser(Fields(schema, None, fails=False)).columns(messages, lengths, "s")["a"].to_pylist()
+    found = [one[0] if nested else one for one in made]
+    assert [math.copysign(1, one) for one in found] == [1, -1, 1, -1]
+    exact = [MessageParser(schema).parse(message).values["a"] for message in messages]
+    assert [math.copysign(1, one[0] if nested else one) for one in exact] == [1, -1, 1, -1]

@@ -57,3 +57,14 @@ def test_offsets_and_text_need_messages_taken_apart() -> None:
     assert not needs_rows(SCHEMA)
     assert needs_rows(pyarrow.schema({"offset": pyarrow.string()}))
     assert needs_rows(pyarrow.schema({"value": pyarrow.string()}))
+
+
+@given(st.lists(st.lists(USUAL, max_size=5) | st.lists(MESSAGES, max_size=5), max_size=4))
+def test_dropping_malformed_messages_leaves_all_others(answers: list[list[Any]]) -> None:
+    """Whether the schema has a column for their text or not; the row at a stream's end stays."""
+    found = [*(unsplit(answer).rows() for answer in answers), End("log", "9")]
+    expected = [row for row in rows_of(found) if row["bad"] is None]
+    fields = Fields(FIELDS, corrupt="bad", fails=False, drops=True)
+    for schema in (SCHEMA, pyarrow.schema([SCHEMA.field("stream"), *FIELDS])):
+        rows = [row for batch in record_batches(found, schema, fields) for row in batch.to_pylist()]
+        assert rows == [{name: row[name] for name in schema.names} for row in expected]

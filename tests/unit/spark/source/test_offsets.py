@@ -13,6 +13,7 @@ from millstream.spark.source.offsets import (
     decode,
     encode,
     parse,
+    unpacked,
 )
 
 POSITIONS = st.builds(
@@ -47,3 +48,18 @@ def test_only_offsets_that_count_bytes_tell_a_distance() -> None:
     assert bytes_between(zero, five) == 5
     assert bytes_between(zero, "0000000000000001_0000000000000005") is None
     assert bytes_between("-1", five) is None
+
+
+def test_offsets_of_very_many_streams_are_packed() -> None:
+    positions = {
+        f"folder/{number}": Position(f"{0:016d}_{number:016d}", incarnation=f"{number:016x}")
+        for number in range(5000)
+    }
+    written = encode(positions)
+    assert list(written) == ["packed"]
+    assert len(json.dumps(written)) < 200_000
+    assert len(json.dumps(unpacked(written))) > 400_000
+    assert decode(written) == positions
+    assert encode(decode(written)) == written
+    with pytest.raises(CheckpointError):
+        decode({"packed": "nothing"})

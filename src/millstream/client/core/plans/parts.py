@@ -66,12 +66,14 @@ class Parts:
         closes: bool,
         expected_offset: str | None = None,
         sure: bool = False,
+        fingerprint: str | None = None,
     ) -> Plan[AppendResult]:
         """Commit parts. `sure`: they certainly were staged, so on a retry their absence means success."""
         yield from self.content_type()
         if expected_offset is not None:
             yield from self._check_expect()
-        body = bodies.to_json({"parts": list(ids)})
+        listed = {"parts": list(ids), **({"fingerprint": fingerprint} if fingerprint is not None else {})}
+        body = bodies.to_json(listed)
         plain = writing.append_ask(
             body, self.terms, _JSON, seq=seq, stamp=stamp, closes=closes, expected_offset=expected_offset
         )

@@ -9,7 +9,7 @@ import pytest
 
 from millstream.store.log.wal.commit import CommitThread, Durable, Failed, Full, Outcome
 
-PATIENCE_S = 10
+PATIENCE_S = 30
 
 
 class StubLog:

@@ -1,0 +1,76 @@
+"""The floor: what a request costs a server on the same event loop that does nothing with it.
+
+        python -m bench.floor
+
+An echo server on uvloop takes the bytes of a request, does not look at them, and writes an answer about as
+long as ours. What it costs is spent in the kernel, in libuv and in two calls of Python; no server in Python
+on this loop can cost less. The same load goes to our server in memory and on the disk, in alternating rounds.
+Processor time for each request, all threads together, minimum and median.
+"""
+
+import asyncio
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from statistics import median
+from typing import cast
+
+import uvloop
+
+from bench.load import Load
+from bench.scenarios.appends import LEAST_BYTES, MOST_BYTES
+from bench.scenarios.requests import CONNECTIONS, measure
+from bench.scenarios.streams import PATH, create
+from tests.running import Server, announced, durable_millstream, millstream, started
+
+ROUNDS = 5
+SECONDS = 2
+ANSWER = (
+    b"HTTP/1.1 204 No Content\r\ndate: Thu, 01 Jan 2026 00:00:00 GMT\r\naccess-control-allow-origin: *\r\n"
+    b"access-control-expose-headers: stream-next-offset, stream-cursor, stream-up-to-date, stream-closed\r\n"
+    b"x-content-type-options: nosniff\r\ncross-origin-resource-policy: cross-origin\r\n"
+    b"stream-next-offset: 0000000000000000_0000000000000042\r\n\r\n"
+)
+
+
+class Echo(asyncio.Protocol):
+    """Answers whatever comes."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+
+    def data_received(self, data: bytes) -> None:
+        self._transport.write(ANSWER)
+
+
+async def _serve() -> None:
+    server = await asyncio.get_running_loop().create_server(Echo, "127.0.0.1", 0)
+    print(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", flush=True)
+    await server.serve_forever()
+
+
+@contextmanager
+def echo() -> Iterator[Server]:
+    """Run the echo server."""
+    with started([sys.executable, "-m", "bench.floor", "--serve"], announced) as server:
+        yield server
+
+
+def main() -> None:
+    """Measure, and print a line for each server."""
+    with ExitStack() as stack:
+        servers = {"echo": stack.enter_context(echo())}
+        for name, start in (("in memory", millstream), ("on the disk", durable_millstream)):
+            servers[name] = stack.enter_context(start())
+            create(servers[name])
+        costs: dict[str, list[float]] = {name: [] for name in servers}
+        for _ in range(ROUNDS):
+            for name, server in servers.items():
+                load = Load(server.url + PATH, "POST", CONNECTIONS, LEAST_BYTES, MOST_BYTES)
+                costs[name].append(measure(load, server, SECONDS).cpu_us or 0.0)
+    for name, found in costs.items():
+        print(f"{name:12} min {min(found):5.1f} us   median {median(found):5.1f} us")
+
+
+if __name__ == "__main__":
+    uvloop.run(_serve()) if "--serve" in sys.argv else main()

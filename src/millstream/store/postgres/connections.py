@@ -1,0 +1,151 @@
+"""Connections to the database, and what to do when there is none.
+
+Every server has a few connections for queries and transactions, and one that listens for notices. A query
+that fails because a connection was lost may be sent again: the database is asked until it answers, with
+growing pauses, and for no longer than a client would wait. What may have been committed is never sent again:
+its outcome is unknown.
+"""
+
+import asyncio
+import contextlib
+import logging
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any, Final, TypeVar
+
+import asyncpg
+
+from millstream.store.base import StoreError
+
+PATIENCE_S: Final = 10.0
+"""How long a request waits for a database that does not answer."""
+
+_FIRST_PAUSE_S: Final = 0.02
+_LONGEST_PAUSE_S: Final = 1.0
+_CONNECT_S: Final = 5.0
+
+_log = logging.getLogger("millstream")
+
+T = TypeVar("T")
+
+Connection = Any
+"""A connection of asyncpg, which has no useful types."""
+
+LOST: Final = (
+    OSError,
+    asyncio.TimeoutError,
+    asyncpg.InterfaceError,
+    asyncpg.InternalClientError,  # of a connection that the database has ended while nobody used it
+    asyncpg.PostgresConnectionError,
+    asyncpg.exceptions.OperatorInterventionError,  # the server stops, or is not ready yet
+    asyncpg.exceptions.InsufficientResourcesError,
+    asyncpg.exceptions.ReadOnlySQLTransactionError,  # a replica that is not promoted yet
+)
+"""What says that the database cannot be asked at the moment."""
+
+AGAIN: Final = (asyncpg.exceptions.DeadlockDetectedError, asyncpg.exceptions.SerializationError)
+"""What says that nothing was changed, and that it may go well the next time."""
+
+
+class UnreachableError(Exception):
+    """The database did not answer for too long; `is_unknown` tells that a change may have been kept."""
+
+    def __init__(self, *, is_unknown: bool) -> None:
+        super().__init__("the database cannot be reached")
+        self.is_unknown = is_unknown
+
+
+class Pauses:
+    """Growing pauses between attempts."""
+
+    def __init__(self) -> None:
+        self._next_s = _FIRST_PAUSE_S
+
+    async def wait(self) -> None:
+        """Wait, longer each time, and not in step with other servers."""
+        await asyncio.sleep(self._next_s * random.uniform(0.5, 1.0))
+        self._next_s = min(_LONGEST_PAUSE_S, self._next_s * 2)
+
+
+class Database:
+    """The connections of one server."""
+
+    def __init__(self, url: str, connections: int) -> None:
+        self._url = url
+        self._connections = connections
+        self._pool: Any = None
+        self.failure: str | None = None
+        """Why the database cannot be asked, if it cannot."""
+
+    async def open(self) -> None:
+        """Connect, and fail with a sentence if that is not possible."""
+        try:
+            self._pool = await asyncpg.create_pool(
+                self._url,
+                min_size=0,  # what is lost is opened again when it is needed
+                max_size=self._connections,
+                timeout=_CONNECT_S,
+                max_inactive_connection_lifetime=300,
+                statement_cache_size=100,
+            )
+            async with self.connection():
+                pass
+        except LOST as error:
+            raise StoreError(f"the database cannot be reached: {_reason(error)}") from None
+        except (asyncpg.PostgresError, ValueError) as error:
+            raise StoreError(f"the database cannot be used: {error}") from None
+
+    async def close(self) -> None:
+        """Close all connections."""
+        if self._pool is not None:
+            try:
+                await asyncio.wait_for(self._pool.close(), _CONNECT_S)
+            except Exception:  # the database may be gone: nothing is left to be finished
+                self._pool.terminate()
+
+    async def listener(self) -> Connection:
+        """Open a connection of its own, for notices."""
+        return await asyncpg.connect(self._url, timeout=_CONNECT_S)
+
+    @contextlib.asynccontextmanager
+    async def connection(self) -> AsyncIterator[Connection]:
+        """Give a connection; raise one of `LOST` where there is none."""
+        async with self._pool.acquire(timeout=_CONNECT_S) as connection:
+            try:
+                yield connection
+            except LOST:
+                connection.terminate()  # it may look whole, and is not
+                raise
+
+    async def ask(self, question: Callable[[Connection], Awaitable[T]]) -> T:
+        """Ask the database something that may be asked twice."""
+        give_up_s = asyncio.get_running_loop().time() + PATIENCE_S
+        pauses = Pauses()
+        while True:
+            try:
+                async with self.connection() as connection:
+                    found = await question(connection)
+            except (*LOST, *AGAIN) as error:
+                self.note_lost(error)
+                if asyncio.get_running_loop().time() > give_up_s:
+                    raise UnreachableError(is_unknown=False) from None
+                await pauses.wait()
+            else:
+                self.note_reached()
+                return found
+
+    def note_lost(self, error: BaseException) -> None:
+        """Note that the database could not be asked."""
+        if isinstance(error, LOST) and self.failure is None:
+            self.failure = "its database cannot be reached"
+            _log.error("the database cannot be reached: %s", _reason(error))
+
+    def note_reached(self) -> None:
+        """Note that the database has answered."""
+        if self.failure is not None:
+            self.failure = None
+            _log.warning("the database answers again")
+
+
+def _reason(error: BaseException) -> str:
+    return str(error) or type(error).__name__

@@ -1,0 +1,322 @@
+"""The bytes of streams: rows that were loaded from the database, and what a round adds to them.
+
+`RowContent` holds what this server happens to have of a stream's content. What is committed never changes
+until it is trimmed, so it need not be asked for again. What is not there is asked for by an exception, which
+says what is needed; whoever has begun loads it and decides again (`loading`).
+
+`WorkContent` is the content of a working copy: what is committed, and the appends of one round after it.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections import OrderedDict
+from typing import Final
+
+import msgspec
+
+from millstream.store.pieces import Piece, Pieces
+from millstream.store.postgres.encoding import Row
+
+_MAX_CONTENT_BYTES: Final = 4 * 2**20
+"""How much of one stream is held; the oldest half goes when it is more."""
+_ROW_COST: Final = 200  # of a row without its data, and of a segment
+
+
+class Bytes(msgspec.Struct, frozen=True, gc=False):
+    """Rows and their data are wanted, from a position to another."""
+
+    content: "RowContent"
+    start: int
+    end: int
+
+
+class ByNumber(msgspec.Struct, frozen=True, gc=False):
+    """The row of an append is wanted, by its number."""
+
+    content: "RowContent"
+    append: int
+
+
+class ByTime(msgspec.Struct, frozen=True, gc=False):
+    """The row of the first append that arrived at a time or later is wanted."""
+
+    content: "RowContent"
+    time_ms: int
+
+
+class ProducersOf(msgspec.Struct, frozen=True, gc=False):
+    """The producers of a stream are wanted."""
+
+    stream_id: int
+
+
+class PartData(msgspec.Struct, frozen=True, gc=False):
+    """The bytes of a staged part are wanted."""
+
+    part: "StoredPart"
+
+
+Wanted = Bytes | ByNumber | ByTime | ProducersOf | PartData
+
+
+class NotLoadedError(Exception):
+    """Something must be loaded from the database before this can be decided: load it, and decide again."""
+
+    def __init__(self, wanted: Wanted) -> None:
+        super().__init__(wanted)
+        self.wanted = wanted
+
+
+class Memory:
+    """How much the content in memory takes; what was used longest ago goes first."""
+
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+        self._used: OrderedDict[int, RowContent] = OrderedDict()
+        self.bytes = 0
+
+    def grown(self, content: "RowContent", size: int) -> None:
+        """Note that some content is larger, and make room for it."""
+        self.bytes += size
+        self._used[content.stream_id] = content
+        self._used.move_to_end(content.stream_id)
+        while self.bytes > self._max_bytes and len(self._used) > 1:
+            self._used.popitem(last=False)[1].clear()
+
+    def drop_all(self) -> None:
+        """Hold nothing: all of it can be loaded again."""
+        while self._used:
+            self._used.popitem()[1].clear()
+
+    def forget(self, content: "RowContent") -> None:
+        """Forget content that nobody holds any more."""
+        if self._used.get(content.stream_id) is content:
+            del self._used[content.stream_id]
+            content.clear()
+
+
+class RowContent:
+    """What is in memory of a stream's committed content."""
+
+    def __init__(self, memory: Memory, stream_id: int, base: int) -> None:
+        self.stream_id = stream_id
+        self.base = self.end = base
+        self.appends = 0
+        self._memory = memory
+        self._starts: list[int] = []
+        self._rows: list[Row] = []
+        self._data_starts: list[int] = []
+        self._data: list[bytes] = []
+        self._bytes = 0
+        self._earliest: Row | None = None  # the first that the database has, where it was asked for
+        self._counts: dict[int, int] = {}  # appends before a time
+
+    def append(self, piece: Piece, time_ms: int) -> None:
+        """Refuse: a round appends to a working copy."""
+        raise TypeError("what is committed grows by what is committed")
+
+    def adopt(self, end: int, appends: int) -> None:
+        """Note how far the stream goes, by what is committed."""
+        if end > self.end:
+            self.end, self.appends = end, appends
+            self._counts.clear()
+
+    # -- What is loaded --------------------------------------------------------------------------
+
+    def add_row(self, row: Row) -> None:
+        """Hold a row; one that other servers have merged takes the place of those that it holds."""
+        at = until = bisect_left(self._starts, row.start)
+        if at < len(self._rows) and self._starts[at] == row.start and self._rows[at].end >= row.end:
+            return
+        while until < len(self._rows) and self._rows[until].end <= row.end:
+            until += 1
+        if at and self._rows[at - 1].end > row.start:
+            return  # it is part of one that is there
+        self._rows[at:until] = [row]
+        self._starts[at:until] = [row.start]
+        self._grow(_ROW_COST + 16 * len(row.ends))
+
+    def add_data(self, start: int, data: bytes) -> None:
+        """Hold bytes."""
+        at = bisect_left(self._data_starts, start)
+        if at < len(self._data) and self._data_starts[at] == start:
+            if len(self._data[at]) < len(data):
+                self._data[at] = data
+                self._grow(len(data))
+            return
+        self._data_starts.insert(at, start)
+        self._data.insert(at, data)
+        self._grow(_ROW_COST + len(data))
+
+    def add_count(self, time_ms: int, count: int) -> None:
+        """Note how many appends arrived before a time."""
+        self._counts[time_ms] = count
+
+    def add_earliest(self, row: Row) -> None:
+        """Note which row is the first that the database has."""
+        self._earliest = row
+
+    def clear(self) -> None:
+        """Hold nothing."""
+        self._memory.bytes -= self._bytes
+        self._bytes = 0
+        self._starts, self._rows, self._data_starts, self._data = [], [], [], []
+        self._earliest = None
+        self._counts.clear()
+
+    def _grow(self, size: int) -> None:
+        self._bytes += size
+        self._memory.grown(self, size)
+        if self._bytes > _MAX_CONTENT_BYTES and len(self._data) > 1:
+            self._drop_oldest()
+
+    def _drop_oldest(self) -> None:
+        """Hold the newer half, at least the last of everything."""
+        rows, data = len(self._rows) // 2, max(1, len(self._data) // 2)
+        del self._starts[:rows], self._rows[:rows], self._data_starts[:data], self._data[:data]
+        left = sum(_ROW_COST + 16 * len(row.ends) for row in self._rows)
+        left += sum(_ROW_COST + len(piece) for piece in self._data)
+        self._memory.bytes += left - self._bytes
+        self._bytes = left
+
+    # -- Questions -------------------------------------------------------------------------------
+
+    def bounds(self, position: int) -> tuple[int, int]:
+        """Give the start and end of the append that holds the byte at `position`."""
+        row = self._row_at(position)
+        index = bisect_right(row.ends, position)
+        return row.ends[index - 1] if index else row.start, row.ends[index]
+
+    def count(self, position: int) -> int:
+        """Count the appends that end at or before a position, trimmed ones included."""
+        if position >= self.end:
+            return self.appends
+        if position <= self.base:
+            return 0
+        row = self._row_at(position)
+        return row.first + bisect_right(row.ends, position)
+
+    def start_of(self, append: int) -> int:
+        """Give where an append begins, by its number; the end of all for the number after the last."""
+        if append >= self.appends:
+            return self.end
+        row = self._row_of(append)
+        index = append - row.first
+        return row.ends[index - 1] if index > 0 else row.start
+
+    def time_of(self, append: int) -> int:
+        """Give when an append arrived, by its number."""
+        row = self._row_of(append)
+        return row.times[max(0, append - row.first)]
+
+    def arrived_before(self, time_ms: int) -> int:
+        """Count the appends that arrived before a time, trimmed ones included."""
+        if not self.appends:
+            return 0
+        known = self._counts.get(time_ms)
+        if known is None:
+            raise NotLoadedError(ByTime(self, time_ms))
+        return known
+
+    def fetch(self, start: int, end: int) -> bytes:
+        """Give the bytes from start to end."""
+        pieces: list[bytes] = []
+        while start < end:
+            piece = self._data_at(start, end)
+            pieces.append(piece)
+            start += len(piece)
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    def _data_at(self, start: int, end: int) -> bytes:
+        # What begins last may be short: a longer one before it may reach further, but is rarely there.
+        at = bisect_right(self._data_starts, start) - 1
+        if at >= 0:
+            begin, data = self._data_starts[at], self._data[at]
+            if start < begin + len(data):
+                return (
+                    data if start == begin and len(data) <= end - start else data[start - begin : end - begin]
+                )
+        raise NotLoadedError(Bytes(self, start, end))
+
+    def _row_at(self, position: int) -> Row:
+        at = bisect_right(self._starts, position) - 1
+        if at >= 0 and position < self._rows[at].end:
+            return self._rows[at]
+        raise NotLoadedError(Bytes(self, position, position + 1))
+
+    def _row_of(self, append: int) -> Row:
+        at = bisect_right(self._rows, append, key=lambda row: row.first) - 1
+        if at >= 0 and append < self._rows[at].first + len(self._rows[at].ends):
+            return self._rows[at]
+        if self._earliest is not None and append < self._earliest.first:
+            return self._earliest
+        raise NotLoadedError(ByNumber(self, append))
+
+
+class WorkContent:
+    """Content of a working copy: what is committed, and what a round appends."""
+
+    def __init__(self, saved: RowContent, end: int, appends: int) -> None:
+        self.saved = saved
+        self._appends = appends
+        self.new = Pieces(end)
+
+    @property
+    def appends(self) -> int:
+        """How many appends there are, new ones included."""
+        return self._appends + len(self.new)
+
+    def append(self, piece: Piece, time_ms: int) -> None:
+        """Add the bytes of one append."""
+        self.new.append(piece, time_ms)
+
+    def bounds(self, position: int) -> tuple[int, int]:
+        """Give the start and end of the append that holds the byte at `position`."""
+        return self.new.bounds(position) if position >= self.new.base else self.saved.bounds(position)
+
+    def fetch(self, start: int, end: int) -> bytes:
+        """Give the bytes from start to end."""
+        if start >= self.new.base:
+            return self.new.fetch(start, end)
+        if end <= self.new.base:
+            return self.saved.fetch(start, end)
+        return self.saved.fetch(start, self.new.base) + self.new.fetch(self.new.base, end)
+
+    def count(self, position: int) -> int:
+        """Count the appends that end at or before a position, trimmed ones included."""
+        if position >= self.new.base:
+            return self._appends + self.new.count(position)
+        return self.saved.count(position)
+
+    def start_of(self, append: int) -> int:
+        """Give where an append begins, by its number; the end of all for the number after the last."""
+        if append >= self._appends:
+            return self.new.start_of(append - self._appends)
+        return self.saved.start_of(append)
+
+    def time_of(self, append: int) -> int:
+        """Give when an append arrived, by its number."""
+        if append >= self._appends:
+            return self.new.time_of(append - self._appends)
+        return self.saved.time_of(append)
+
+    def arrived_before(self, time_ms: int) -> int:
+        """Count the appends that arrived before a time; nobody asks while a round decides."""
+        raise NotImplementedError
+
+
+class StoredPart:
+    """The bytes of a staged part, which stay in the database until somebody compares them."""
+
+    def __init__(self, stream_id: int, number: int, size: int) -> None:
+        self.stream_id = stream_id
+        self.number = number
+        self.data: bytes | None = None
+        self._size = size
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __getitem__(self, span: slice) -> bytes:
+        if self.data is None:
+            raise NotLoadedError(PartData(self))
+        return self.data[span]

@@ -1,0 +1,82 @@
+"""How streams and their appends are written in the database.
+
+A stream's state is the same MessagePack that the log's catalog has, without its producers and parts, which
+have tables of their own. A row of content holds one or more appends; its index has their sizes and times:
+
+        index   size of append 0, size of append 1, ...      u32 each, little-endian
+                time of append 0, time of append 1, ...      u64 each
+        data    the bytes of all of them
+"""
+
+import sys
+from array import array
+
+import msgspec
+
+from millstream.protocol.retention import is_overfull
+from millstream.protocol.streams import Stream
+
+_ENTRY_BYTES = 12
+_LAST_CHARACTER = "\U0010ffff"
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(Stream).decode
+
+
+class Row(msgspec.Struct, frozen=True, gc=False):
+    """Some appends of a stream that follow each other."""
+
+    start: int
+    end: int
+    first: int
+    """The number of its first append."""
+    ends: "array[int]"
+    times: "array[int]"
+
+
+def encode_state(stream: Stream) -> bytes:
+    """Encode a stream, without what has tables of its own."""
+    return _encode(msgspec.structs.replace(stream, producers=None, staged=None))
+
+
+def decode_state(state: bytes) -> Stream:
+    """Decode a stream."""
+    return _decode(state)
+
+
+def encode_index(sizes: list[int], times: list[int]) -> bytes:
+    """Encode the sizes and times of the appends of a row."""
+    return _little(array("I", sizes)).tobytes() + _little(array("Q", times)).tobytes()
+
+
+def decode_row(start: int, end: int, first: int, index: bytes) -> Row:
+    """Decode a row without its data."""
+    count = len(index) // _ENTRY_BYTES
+    sizes, times = array("I", index[: 4 * count]), array("Q", index[4 * count :])
+    ends, at = array("Q"), start
+    for size in _little(sizes):
+        at += size
+        ends.append(at)
+    return Row(start, end, first, ends, _little(times))
+
+
+def _little(numbers: "array[int]") -> "array[int]":
+    if sys.byteorder == "big":
+        numbers.byteswap()
+    return numbers
+
+
+def due_ms(stream: Stream) -> int | None:
+    """Give when a stream has to be looked at without being asked for; 0 is at once."""
+    if stream.soft_deleted:
+        return None
+    return 0 if is_overfull(stream.retention, stream.start, stream.tail) else stream.due_ms
+
+
+def prefix_range(prefix: str) -> tuple[str, str | None]:
+    """Give the range of all names that begin with a prefix; None is no end."""
+    for at in range(len(prefix) - 1, -1, -1):
+        if prefix[at] != _LAST_CHARACTER:
+            following = ord(prefix[at]) + 1
+            return prefix, prefix[:at] + chr(0xE000 if 0xD800 <= following < 0xE000 else following)
+    return prefix, None

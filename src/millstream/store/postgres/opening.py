@@ -1,0 +1,12 @@
+"""Opening a store in PostgreSQL: the URL is the one that psql and every other tool take."""
+
+from millstream.store.postgres.connections import Database
+from millstream.store.postgres.store import PostgresStore
+
+MEMORY_BYTES = 64 * 2**20
+CONNECTIONS = 6
+
+
+def postgres_store(url: str, *, memory_bytes: int = 0, connections: int = CONNECTIONS) -> PostgresStore:
+    """Make a store in a database."""
+    return PostgresStore(Database(url, connections), memory_bytes or MEMORY_BYTES)

@@ -78,15 +78,19 @@ def _compare_times(world: World, wanted: plain.Entry, entry: StreamEntry) -> Non
 def _compare_deadlines(world: World, entry: plain.Entry, found: plain.Entry, accepted: plain.Model) -> None:
     """Not before what the log says; later only by renewals that were too small to be logged.
 
-    Or the other way round, when the clock was set back in between.
+    Or the other way round, when the clock was set back in between: a checkpoint may have saved any deadline
+    that was accepted since.
     """
     if entry.deadline_ms is not None and found.deadline_ms is not None:
         last = accepted.streams.get(entry.id)
         is_changed = last is None or last.ttl_ms != entry.ttl_ms  # a crash has undone its end, or a PATCH
         latest_ms = (last.deadline_ms or 0) if last is not None else 0
+        lowest_ms = min(entry.deadline_ms, latest_ms)
+        if last is not None and last.lowered_ms is not None:
+            lowest_ms = min(lowest_ms, last.lowered_ms)
         world.check(
             (is_changed and entry.deadline_ms <= found.deadline_ms)
-            or min(entry.deadline_ms, latest_ms) <= found.deadline_ms <= max(entry.deadline_ms, latest_ms),
+            or lowest_ms <= found.deadline_ms <= max(entry.deadline_ms, latest_ms),
             f"{entry.name}: its deadline is {found.deadline_ms}, not {entry.deadline_ms}",
         )
         entry.deadline_ms = found.deadline_ms

@@ -42,6 +42,16 @@ class Entry:
     last_write_ms: int = 0
     slack_ms: int = 0  # how much longer than their limit of seconds bytes may be kept
     counted_ms: int = 0  # since when they count, if they were written before there was such a limit
+    lowered_ms: int | None = None  # the earliest deadline that it got because the clock was set back
+
+    def renew(self, now_ms: int) -> None:
+        """Begin its TTL anew, if it has one."""
+        if self.ttl_ms is None:
+            return
+        renewed_ms = now_ms + self.ttl_ms
+        if self.deadline_ms is not None and renewed_ms < self.deadline_ms:
+            self.lowered_ms = min(renewed_ms, self.lowered_ms or renewed_ms)
+        self.deadline_ms = renewed_ms
 
     def content(self) -> bytes:
         return b"".join(self.pieces)
@@ -222,7 +232,7 @@ class Model:
         elif isinstance(change, Stage):
             entry = self.streams[change.id]
             entry.parts[change.part] = (change.data, change.now_ms)
-            _renew(entry, change.now_ms)
+            entry.renew(change.now_ms)
         elif isinstance(change, Commit):
             self._commit(change, number)
         elif isinstance(change, Drop):
@@ -291,7 +301,7 @@ class Model:
         if change.closes:
             entry.closed, entry.closed_by = True, change.stamp
             entry.parts.clear()
-        _renew(entry, change.now_ms)
+        entry.renew(change.now_ms)
         entry.history.append((entry.tail, entry.closed, number))
 
     def _commit(self, change: Commit, number: int) -> None:
@@ -330,11 +340,6 @@ class Model:
             entry.forks -= 1
             if not entry.soft_deleted or entry.forks:
                 return gone
-
-
-def _renew(entry: Entry, now_ms: int) -> None:
-    if entry.ttl_ms is not None:
-        entry.deadline_ms = now_ms + entry.ttl_ms
 
 
 def decide_stage(entry: Entry | None, part: str, data: bytes, *, json: bool) -> str:

@@ -21,14 +21,14 @@ from tests.running import durable_millstream, millstream
 
 console = Console()
 if not console.is_terminal:
-    console.width = 120  # a log has no edge to wrap at
+    console.width = 150  # a log has no edge to wrap at
 
 
 def contenders(scenario: Scenario, effort: Effort, peers: set[str]) -> dict[str, Start]:
     """Who takes part: ours, the peers that can be had, nginx where there is a file to serve."""
     taking_part: dict[str, Start] = {OURS: durable_millstream if scenario.durable else millstream}
     if REFERENCE in peers and not scenario.only_ours:
-        taking_part[REFERENCE] = reference.in_files if scenario.durable else reference.in_memory
+        taking_part[REFERENCE] = reference.in_files if scenario.waits_for_disk else reference.in_memory
     if ELECTRIC in peers and scenario.durable and not scenario.only_ours:
         taking_part[ELECTRIC] = electric.serving
     if scenario.static_bytes and nginx.is_installed():

@@ -30,7 +30,7 @@ def appends(
     title += f", {streams} streams" if streams > 1 else ""
     title += f", {producers:,} producers" if producers else ""
     title += ", all equal" if is_same else ""
-    return scenario(name, title, "appends/s", load, make_streams, durable=durable)
+    return scenario(name, title, "appends/s", load, make_streams, durable=durable, waits_for_disk=durable)
 
 
 SAME = appends(CONNECTIONS, is_same=True)

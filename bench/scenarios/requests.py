@@ -29,6 +29,7 @@ def scenario(
     create: Callable[[Server], None],
     *,
     durable: bool = True,
+    waits_for_disk: bool = False,
     static_bytes: int = 0,
 ) -> Scenario:
     """Make a scenario of a load on what `create` makes."""
@@ -44,5 +45,6 @@ def scenario(
         measure=lambda server, effort: measure(load(server), server, effort.seconds),
         prepare=prepare,
         durable=durable,
+        waits_for_disk=waits_for_disk,
         static_bytes=(lambda _effort: static_bytes) if static_bytes else None,
     )

@@ -56,5 +56,6 @@ ALL = (
         "requests/s",
         mixed,
         create_mixed,
+        waits_for_disk=True,
     ),
 )

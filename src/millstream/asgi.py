@@ -6,6 +6,7 @@
 
 try:
     from millstream.server.asgi.app import MillstreamApp
+    from millstream.store.listening import StreamEvent
 except ModuleNotFoundError as error:
     if (error.name or "").partition(".")[0] == "millstream":
         raise
@@ -14,6 +15,6 @@ except ModuleNotFoundError as error:
         name=error.name,
     ) from None
 
-__all__ = ["MillstreamApp", "app"]
+__all__ = ["MillstreamApp", "StreamEvent", "app"]
 
 app = MillstreamApp()

@@ -4,6 +4,7 @@ import json
 
 from millstream.protocol.content import Kind
 from millstream.store.entries import StreamEntry
+from millstream.store.subscriptions import rows
 
 from . import model as plain
 from .simulated_world import World
@@ -33,6 +34,7 @@ def compare(world: World, names: list[str], state: plain.Model, accepted: plain.
                 world.check(bounds == right, f"{name}: an append lies at {bounds}")
             position += len(piece)
         _compare_times(world, wanted, entry)
+    _compare_subscriptions(world, state)
     listed: list[str] = []
     after: str | None = ""
     while after is not None:  # a page has a limit of time
@@ -41,6 +43,21 @@ def compare(world: World, names: list[str], state: plain.Model, accepted: plain.
         after = page.next_after
     names = sorted(name for name, id in state.names.items() if not state.streams[id].soft_deleted)
     world.check(listed == names, f"listed {listed} instead of {names}")
+
+
+def _compare_subscriptions(world: World, state: plain.Model) -> None:
+    """Every row is as it was; and what has something pending is woken, whatever was lost (rule S1)."""
+    subscriptions = world.store.subscriptions
+    found = {rows.KEYS: rows.encode(subscriptions.keys)} if subscriptions.keys is not None else {}
+    for key, entry in subscriptions.entries.items():
+        found[rows.state_key(key)] = rows.encode(entry.state)
+        for name, link in entry.members.links.items():
+            found[rows.link_key(key, name)] = rows.encode(link)
+            stream = world.engine.streams.find(name)
+            if stream is not None and not stream.stream.soft_deleted and stream.stream.tail > link.acked:
+                world.check(entry.state.wake is not None, f"{key}: {name} is pending, and nobody is woken")
+    different = {key for key in found.keys() | state.rows.keys() if found.get(key) != state.rows.get(key)}
+    world.check(not different, f"rows of subscriptions differ: {different}")
 
 
 def _compare_times(world: World, wanted: plain.Entry, entry: StreamEntry) -> None:
@@ -61,15 +78,19 @@ def _compare_times(world: World, wanted: plain.Entry, entry: StreamEntry) -> Non
 def _compare_deadlines(world: World, entry: plain.Entry, found: plain.Entry, accepted: plain.Model) -> None:
     """Not before what the log says; later only by renewals that were too small to be logged.
 
-    Or the other way round, when the clock was set back in between.
+    Or the other way round, when the clock was set back in between: a checkpoint may have saved any deadline
+    that was accepted since.
     """
     if entry.deadline_ms is not None and found.deadline_ms is not None:
         last = accepted.streams.get(entry.id)
         is_changed = last is None or last.ttl_ms != entry.ttl_ms  # a crash has undone its end, or a PATCH
         latest_ms = (last.deadline_ms or 0) if last is not None else 0
+        lowest_ms = min(entry.deadline_ms, latest_ms)
+        if last is not None and last.lowered_ms is not None:
+            lowest_ms = min(lowest_ms, last.lowered_ms)
         world.check(
             (is_changed and entry.deadline_ms <= found.deadline_ms)
-            or min(entry.deadline_ms, latest_ms) <= found.deadline_ms <= max(entry.deadline_ms, latest_ms),
+            or lowest_ms <= found.deadline_ms <= max(entry.deadline_ms, latest_ms),
             f"{entry.name}: its deadline is {found.deadline_ms}, not {entry.deadline_ms}",
         )
         entry.deadline_ms = found.deadline_ms

@@ -5,6 +5,7 @@ for. The last change that a client was answered or has read is `seen_lsn`: no cr
 """
 
 import copy
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -55,6 +56,8 @@ class Expectations:
         self.log_of_changes: list[tuple[int, plain.Change]] = []
         self.seen_lsn = 0  # the last change that a client was answered or has read
         self.changes: list[Change] = []
+        self.taken_lsn: int | None = None  # the change that the last request has made, if it made one
+        self.rows_made: deque[tuple[int, dict[str, bytes | None]]] = deque()  # and not taken in yet
         self.waiting: list[Pending[Any]] = []  # answers that clients wait for
 
     # -- A request and its answer ------------------------------------------------------------------
@@ -62,6 +65,7 @@ class Expectations:
     def ask(self, request: Callable[[], Any]) -> Any:
         """Make a request, and take in what it found to be over."""
         self.changes.clear()
+        self.taken_lsn = None
         found = request()
         if not isinstance(found, Pending):
             for lsn, id, meta, _ in list(self.changes):
@@ -90,7 +94,9 @@ class Expectations:
         Its client has then seen everything until now, or up to a change.
         """
         self.world.check(not self.changes, f"{what}: {self.changes} was not expected")
-        lsn = self.last_lsn() if lsn is None else lsn
+        last_lsn = self.last_lsn()
+        if lsn is None:  # rows of subscriptions may follow a change, and its answer does not wait for them
+            lsn = self.taken_lsn if self.taken_lsn is not None else last_lsn
         self.world.say(f"{what}: {wanted} {lsn} {'...' if isinstance(found, Pending) else ''}")
 
         def settled(decision: Any) -> None:
@@ -125,6 +131,7 @@ class Expectations:
         lsn, _id, meta, _ = self.changes.pop(0)
         self.world.check(isinstance(meta, expected), f"{change} was expected, but {meta} happened")
         self._note(lsn, change)
+        self.taken_lsn = lsn
 
     def take_expiries(self) -> None:
         """Take in that streams ended, or parts went, because their time was over."""
@@ -209,19 +216,35 @@ class Expectations:
         self.changes[:] = [change for change in self.changes if change[0] != lsn]
 
     def _note(self, lsn: int, change: plain.Change) -> int:
+        if not isinstance(change, plain.Keep):
+            self._take_rows(lsn)
         expected = self.log_of_changes[-1][0] + 1 if self.log_of_changes else self.base_lsn + 1
         self.world.check(lsn == expected, f"change {expected} was expected, but it is numbered {lsn}")
         self.log_of_changes.append((lsn, change))
         return self.accepted.apply(change, lsn)
 
+    def on_rows(self, lsn: int, rows: dict[str, bytes | None]) -> None:
+        """Remember rows of subscriptions, which come before, between and after other changes."""
+        self.rows_made.append((lsn, rows))
+
+    def _take_rows(self, before: int | None = None) -> None:
+        """Take in the rows that were made, or those before a change."""
+        while self.rows_made and (before is None or self.rows_made[0][0] < before):
+            lsn, rows = self.rows_made.popleft()
+            self._note(lsn, plain.Keep(rows))
+
     def last_lsn(self) -> int:
         """Give the number of the last change."""
+        self._take_rows()
         return self.log_of_changes[-1][0] if self.log_of_changes else self.base_lsn
 
     # -- After a crash, or a full disk -------------------------------------------------------------
 
     def on_crash(self) -> None:
         """Nobody waits any more, and what was just changed may be lost."""
+        if not self.changes:
+            self._take_rows()
+        self.rows_made.clear()
         self.waiting.clear()
         self.changes.clear()
 

@@ -42,6 +42,16 @@ class Entry:
     last_write_ms: int = 0
     slack_ms: int = 0  # how much longer than their limit of seconds bytes may be kept
     counted_ms: int = 0  # since when they count, if they were written before there was such a limit
+    lowered_ms: int | None = None  # the earliest deadline that it got because the clock was set back
+
+    def renew(self, now_ms: int) -> None:
+        """Begin its TTL anew, if it has one."""
+        if self.ttl_ms is None:
+            return
+        renewed_ms = now_ms + self.ttl_ms
+        if self.deadline_ms is not None and renewed_ms < self.deadline_ms:
+            self.lowered_ms = min(renewed_ms, self.lowered_ms or renewed_ms)
+        self.deadline_ms = renewed_ms
 
     def content(self) -> bytes:
         return b"".join(self.pieces)
@@ -191,7 +201,14 @@ class Configure:
     attributes: dict[str, object]
 
 
-Change = Configure | Create | Append | End | EndAll | Renew | Stage | Commit | Drop | Trim
+@dataclass
+class Keep:
+    """Rows of subscriptions; without a value they are gone."""
+
+    rows: dict[str, bytes | None]
+
+
+Change = Configure | Create | Append | End | EndAll | Renew | Stage | Commit | Drop | Trim | Keep
 
 
 class Model:
@@ -201,6 +218,7 @@ class Model:
         self.streams: dict[int, Entry] = {}
         self.names: dict[str, int] = {}
         self.ended: dict[str, int] = {}  # the number of the change that last ended a name
+        self.rows: dict[str, bytes] = {}
 
     def get(self, name: str) -> Entry | None:
         return self.streams[self.names[name]] if name in self.names else None
@@ -214,7 +232,7 @@ class Model:
         elif isinstance(change, Stage):
             entry = self.streams[change.id]
             entry.parts[change.part] = (change.data, change.now_ms)
-            _renew(entry, change.now_ms)
+            entry.renew(change.now_ms)
         elif isinstance(change, Commit):
             self._commit(change, number)
         elif isinstance(change, Drop):
@@ -227,6 +245,9 @@ class Model:
             self.streams[change.id].trims.append((change.start, number))
         elif isinstance(change, Configure):
             self._configure(change)
+        elif isinstance(change, Keep):
+            rows = self.rows | change.rows
+            self.rows = {key: value for key, value in rows.items() if value is not None}
         elif isinstance(change, EndAll):
             return sum(self._end(self.streams[id], number) for id in change.ids)
         else:
@@ -280,7 +301,7 @@ class Model:
         if change.closes:
             entry.closed, entry.closed_by = True, change.stamp
             entry.parts.clear()
-        _renew(entry, change.now_ms)
+        entry.renew(change.now_ms)
         entry.history.append((entry.tail, entry.closed, number))
 
     def _commit(self, change: Commit, number: int) -> None:
@@ -319,11 +340,6 @@ class Model:
             entry.forks -= 1
             if not entry.soft_deleted or entry.forks:
                 return gone
-
-
-def _renew(entry: Entry, now_ms: int) -> None:
-    if entry.ttl_ms is not None:
-        entry.deadline_ms = now_ms + entry.ttl_ms
 
 
 def decide_stage(entry: Entry | None, part: str, data: bytes, *, json: bool) -> str:

@@ -106,7 +106,7 @@ class ChangeClients:
                 self.expected.take_change(plain.Trim(entry.id, start))
                 lsn = self.expected.last_lsn()  # nor for the record of a renewed TTL
             if entry.ttl_ms is not None:
-                entry.deadline_ms = self.world.now_ms + entry.ttl_ms
+                entry.renew(self.world.now_ms)
         self.expected.take_renewals()
         if isinstance(found, Trimmed):
             self.world.check(found.start == start, f"{name}: begins at {found.start}, not {start}")

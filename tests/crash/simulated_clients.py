@@ -67,7 +67,7 @@ class Clients:
             )
             self.expected.take_change(change)
         elif entry is not None and wanted in ("Duplicate", "AlreadyClosed") and entry.ttl_ms is not None:
-            entry.deadline_ms = self.world.now_ms + entry.ttl_ms
+            entry.renew(self.world.now_ms)
         self.expected.take_renewals()
         tail = entry.tail if entry is not None else 0
         self.expected.expect(found, wanted, f"append {name} {len(request.data)} {stamp}", tail)
@@ -186,7 +186,7 @@ class Clients:
         self.expected.take_expiries()
         entry = self.expected.accepted.get(name)
         if entry is not None and entry.ttl_ms is not None and isinstance(found, Chunk):
-            entry.deadline_ms = self.world.now_ms + entry.ttl_ms
+            entry.renew(self.world.now_ms)
         self.expected.take_renewals()
         if isinstance(found, Pending):
             found.then(lambda later: self._see(name, later, late=True, refused=refused))

@@ -4,7 +4,7 @@
 """
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from millstream.store.entries import StreamEntry
@@ -27,6 +27,8 @@ class Watcher(Protocol):
     """Is shown what an engine does."""
 
     changes: list[Change]
+
+    def on_rows(self, lsn: int, rows: dict[str, bytes | None]) -> None: ...
 
     def on_adopt(self) -> None: ...
 
@@ -122,6 +124,10 @@ class WatchedJournal(LogJournal):
         super()._queue(entry, meta, payload)
         self.watcher.changes.append((self.lsn, entry.stream.id, meta, payload))
 
+    def keep(self, rows: Mapping[str, bytes | None]) -> None:
+        super().keep(rows)
+        self.watcher.on_rows(self.lsn, dict(rows))
+
 
 class WatchedEngine(LogEngine):
     """The engine, which shows the watcher its changes and when it returns to what is durable."""
@@ -147,3 +153,4 @@ class Variant:
     disk: type[SimulatedDisk] = SimulatedDisk
     catalog: type[SimulatedCatalog] = SimulatedCatalog
     salted = True
+    subscriptions = False  # whether there are clients of them

@@ -61,7 +61,7 @@ class PartClients:
             assert entry is not None
             self.expected.take_change(plain.Stage(entry.id, id, data, self.world.now_ms))
         elif entry is not None and wanted == "AlreadyStaged" and entry.ttl_ms is not None:
-            entry.deadline_ms = self.world.now_ms + entry.ttl_ms
+            entry.renew(self.world.now_ms)
         self.expected.take_renewals()
         self.expected.expect(found, wanted, f"stage {name} {id} {len(data)}")
 
@@ -102,7 +102,7 @@ class PartClients:
                 plain.Commit(entry.id, request.ids, request.closes, stamp, request.seq, self.world.now_ms)
             )
         elif entry is not None and wanted == "Duplicate" and entry.ttl_ms is not None:
-            entry.deadline_ms = self.world.now_ms + entry.ttl_ms
+            entry.renew(self.world.now_ms)
         self.expected.take_renewals()
         tail = entry.tail if entry is not None else 0
         self.expected.expect(found, wanted, f"commit {name} {request.ids} {stamp}", tail)

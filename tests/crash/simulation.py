@@ -14,8 +14,8 @@ was answered or has read.
     simulated_machine     boots, commits, runs jobs, has faults, crashes; `simulated_disk` is its disk,
                           `simulated_engine` the engine, which can be watched
     simulated_clients     make requests and know the right answers; `simulated_parts` those that stage
-                          parts, `simulated_changes` those that change and trim, `simulated_requests` what
-                          is asked for
+                          parts, `simulated_changes` those that change and trim, `simulated_subscribers`
+                          those that are woken, `simulated_requests` what is asked for
     expectations          keep the model (`model`) up to date, and how much of it clients have seen
     comparison            the engine beside the model after a crash; `leftovers` the disk after a clean end
 
@@ -33,6 +33,7 @@ from collections.abc import Callable
 from millstream.store.log import scrub
 from millstream.store.log.cache import eviction
 from millstream.store.log.files import layout, writing
+from millstream.store.subscriptions import registry
 
 from .expectations import Expectations
 from .simulated_changes import ChangeClients
@@ -42,6 +43,7 @@ from .simulated_engine import Variant
 from .simulated_machine import Machine
 from .simulated_parts import PartClients, hurried_parts
 from .simulated_requests import Requests
+from .simulated_subscribers import Subscribed, Subscribers
 from .simulated_world import ViolationError, World
 
 GENERATIONS = 4
@@ -74,6 +76,8 @@ class Simulation:
         self.clients = Clients(self.world, self.expected, requests)
         self.parts = PartClients(self.world, self.expected, requests)
         self.changes = ChangeClients(self.world, self.expected, requests)
+        self.subscribers = Subscribers(self.world, self.expected)
+        self._has_subscribers = variant.subscriptions
         self.beside_job = False
 
     def run(self, generations: int = GENERATIONS, steps: int = STEPS) -> None:
@@ -85,6 +89,7 @@ class Simulation:
         usual_idle_ms, eviction._PRODUCERS_IDLE_MS = eviction._PRODUCERS_IDLE_MS, 500
         usual_round_ms, scrub._ROUND_INTERVAL_MS = scrub._ROUND_INTERVAL_MS, 2_000
         usual_blocks, scrub._STEP_BLOCKS = scrub._STEP_BLOCKS, 5
+        usual_step_s, registry._STEP_S = registry._STEP_S, 60.0  # there are no turns here
         logging.getLogger("millstream").disabled = True
         try:
             with hurried_parts(self.random):
@@ -99,6 +104,7 @@ class Simulation:
                 setattr(layout, name, size)
             eviction._PRODUCERS_IDLE_MS = usual_idle_ms
             scrub._ROUND_INTERVAL_MS, scrub._STEP_BLOCKS = usual_round_ms, usual_blocks
+            registry._STEP_S = usual_step_s
             logging.getLogger("millstream").disabled = False
             self.machine.catalog.really_close()
 
@@ -139,6 +145,8 @@ class Simulation:
             (3, self._hang_up),
             (1, self.machine.change_weather),
         ]
+        if self._has_subscribers:
+            actions.append((40, self.subscribers.step))
         if not self.machine.in_job:
             actions.append((14, self.machine.run_job))
         weights, doers = zip(*actions, strict=True)
@@ -183,13 +191,15 @@ def main() -> None:
     parser.add_argument("--seed", type=int, help="run one seed, and tell what happens")
     parser.add_argument("--seeds", type=int, default=1000)
     parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--subscriptions", action="store_true", help="with clients of subscriptions")
     arguments = parser.parse_args()
+    variant = Subscribed if arguments.subscriptions else Variant
     if arguments.seed is not None:
-        Simulation(arguments.seed, verbose=True).run()
+        Simulation(arguments.seed, variant, verbose=True).run()
         return
     begun_s, crashes = time.monotonic(), 0
     for seed in range(arguments.first, arguments.first + arguments.seeds):
-        simulation = Simulation(seed)
+        simulation = Simulation(seed, variant)
         try:
             simulation.run()
         except BaseException:

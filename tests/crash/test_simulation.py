@@ -1,6 +1,7 @@
 """The simulation finds nothing wrong with the engine, and finds what is wrong with broken ones."""
 
 import os
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -14,6 +15,7 @@ from crash.simulated_engine import (
     WatchedEngine,
     WatchedJournal,
 )
+from crash.simulated_subscribers import Subscribed
 from crash.simulation import Simulation, first_violation
 from millstream.protocol.configuration import Configuration, Configured
 from millstream.protocol.lifecycle import Create
@@ -44,6 +46,17 @@ def test_no_promise_is_broken(first: int) -> None:
             Simulation(seed).run()
         except BaseException as error:
             error.add_note(f"Replay it with: python -m tests.crash.simulation --seed {seed}")
+            raise
+
+
+@pytest.mark.parametrize("first", range(0, SEEDS // 4, 25))
+def test_no_promise_about_subscriptions_is_broken(first: int) -> None:
+    """S1."""
+    for seed in range(first, first + 25):
+        try:
+            Simulation(seed, Subscribed).run()
+        except BaseException as error:
+            error.add_note(f"Replay it with: python -m tests.crash.simulation --subscriptions --seed {seed}")
             raise
 
 
@@ -364,6 +377,58 @@ class ReplaysWhatIsSaved(Variant):
     catalog = HoldingCatalog
 
 
+class RowlessCatalog(SimulatedCatalog):
+    """Forgets rows of subscriptions at checkpoints."""
+
+    def checkpoint(self, changes: Changes) -> None:
+        super().checkpoint(msgspec.structs.replace(changes, kept={}))
+
+
+class ForgetsSubscriptions(Subscribed):
+    catalog = RowlessCatalog
+
+
+class LateJournal(WatchedJournal):
+    """Records whom an append wakes behind the append."""
+
+    def keep(self, rows: Mapping[str, bytes | None]) -> None:
+        self._late = [*getattr(self, "_late", []), rows]
+
+    def append(self, *arguments: Any) -> Pending[Any]:
+        done = super().append(*arguments)
+        self._keep_late()
+        return done
+
+    def create(self, *arguments: Any) -> Pending[Any]:
+        done = super().create(*arguments)
+        self._keep_late()
+        return done
+
+    def confirm(self, decision: Any) -> Any:
+        self._keep_late()
+        return super().confirm(decision)
+
+    def _keep_late(self) -> None:
+        late, self._late = getattr(self, "_late", []), []
+        for rows in late:
+            super().keep(rows)
+
+
+class WakesAfterTheAppend(Subscribed):
+    journal = LateJournal
+
+
+class DeafJournal(WatchedJournal):
+    """Answers workers before what they did is durable."""
+
+    def confirm(self, decision: Any) -> Any:
+        return decision
+
+
+class AnswersWorkersEarly(Subscribed):
+    journal = DeafJournal
+
+
 @pytest.mark.parametrize(
     "variant",
     [
@@ -391,6 +456,9 @@ class ReplaysWhatIsSaved(Variant):
         DropsProducersTooEarly,
         ForgetsWhatItCannotSave,
         ReplaysWhatIsSaved,
+        ForgetsSubscriptions,
+        WakesAfterTheAppend,
+        AnswersWorkersEarly,
     ],
 )
 def test_a_broken_engine_is_caught(variant: type[Variant]) -> None:

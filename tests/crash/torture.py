@@ -57,15 +57,20 @@ def _print_table(rows: list[tuple[str, ...]]) -> None:
 
 
 def _simulation(_: Path, scale: float) -> str:
+    from crash.simulated_engine import Variant
+    from crash.simulated_subscribers import Subscribed
     from crash.simulation import GENERATIONS, STEPS, Simulation
 
     seeds, crashes = max(1, round(1000 * scale)), 0
     for seed in range(seeds):
-        simulation = Simulation(seed)
+        simulation = Simulation(seed, Subscribed if seed % 2 else Variant)
         try:
             simulation.run()
         except BaseException as error:
-            error.add_note(f"Replay it with: python -m tests.crash.simulation --seed {seed}")
+            with_subscriptions = " --subscriptions" if seed % 2 else ""
+            error.add_note(
+                f"Replay it with: python -m tests.crash.simulation --seed {seed}{with_subscriptions}"
+            )
             raise
         crashes += simulation.machine.crashes
         if seed % 200 == 199:
@@ -83,6 +88,14 @@ def _kills(scratch: Path, scale: float) -> str:
         summaries.append(kill_loop(scratch / str(done), kills, seed=done, progress=True))
         done += kills
     return f"{total} kills: 0 lost, 0 doubled, 0 gaps, no offset used twice ({summaries[-1]})"
+
+
+def _deliveries(scratch: Path, scale: float) -> str:
+    from crash.deliveries import deliver_through_kills
+
+    kills = max(1, round(200 * scale))
+    summary = deliver_through_kills(scratch, kills, seed=1, progress=True)
+    return f"each delivered, no cursor went back, no early attempt ({summary})"
 
 
 def _histories(scratch: Path, scale: float) -> str:
@@ -262,6 +275,7 @@ ORDEALS: dict[str, Callable[[Path, float], str]] = {
     "registers": _registers,
     "counter": _counter,
     "kills": _kills,
+    "deliveries": _deliveries,
     "workers": _workers,
     "big-stream": _big_stream,
     "big-archive": _with_java(_big_archive),

@@ -65,6 +65,7 @@ PROSE = [
         "a signature in short; mypy checks the real one",
     ),
     Prose("docs/design/log.md", "text", "event loop ", "a drawing"),
+    Prose("docs/design/subscriptions.md", "text", "cursor ", "records in order; tests/crash looks at them"),
     Prose("docs/design/disk.md", "text", "", "drawings; test_drawings.py finds them in the sources"),
     Prose("docs/design/packs.md", "text", "", "drawings, as those of disk.md"),
     Prose("docs/design/tails.md", "text", "append accepted ", "a drawing"),

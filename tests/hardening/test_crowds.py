@@ -19,7 +19,7 @@ from wire.raw_connection import Wire, request
 
 SLOW_CLIENTS = 1_000
 IDLE_READERS = 1_000
-MAX_READER_BYTES = 16 * 1024
+MAX_READER_BYTES = 4 * 1024
 TEXT = {"Content-Type": "text/plain"}
 
 

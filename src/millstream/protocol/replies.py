@@ -104,11 +104,11 @@ def _attributes(stream: streams.Stream) -> list[Header]:
     return [(headers.STREAM_ATTRIBUTES, stream.attributes)] if stream.attributes else []
 
 
-def _description(stream: streams.Stream) -> list[Header]:
+def _description(stream: streams.Stream, incarnation: bytes | None = None) -> list[Header]:
     about = [
         (headers.CONTENT_TYPE, stream.content_type),
         _next(stream.tail),
-        _incarnation(stream),
+        (headers.STREAM_INCARNATION, incarnation or stream.incarnation),
     ]
     return [*about, _CLOSED] if stream.closed else about
 
@@ -213,8 +213,9 @@ def _events(cache: bytes) -> list[Header]:
 
 def head(stream: streams.Stream, if_none_match: bytes | None = None) -> Reply:
     """Describe a stream as it was configured, with the tag of its tail (rules G8, X6)."""
-    tag = caching.tail_tag(stream.incarnation, stream.tail, closed=stream.closed)
-    about = [*_description(stream), (b"etag", tag), *_configuration(stream), *_kept(stream)]
+    incarnation = stream.incarnation  # computed, not stored
+    tag = caching.tail_tag(incarnation, stream.tail, closed=stream.closed)
+    about = [*_description(stream, incarnation), (b"etag", tag), *_configuration(stream), *_kept(stream)]
     _add_times(about, stream.first_time_ms, stream.last_time_ms)
     is_known = if_none_match is not None and caching.matches(if_none_match, tag)
     return Reply(304 if is_known else 200, [*about, _NO_STORE, EXTENSIONS])

@@ -39,6 +39,7 @@ from millstream.protocol.requests import AppendRequest, CreateRequest, DeletionR
 from millstream.protocol.retention import KEEP_ALL, Retention
 from millstream.protocol.streams import AppendPlan, NotFound, SoftDeleted, Stream, Unreachable, Unstored
 from millstream.protocol.trims import TrimPlan, TrimRequest
+from millstream.store.listening import Listening
 from millstream.store.measures import Measures, Sizes
 from millstream.store.pending import Eventually
 from millstream.store.subscriptions.subscriptions import Subscriptions
@@ -259,6 +260,10 @@ class Store(ABC):
     @abstractmethod
     def count_streams(self) -> int:
         """Count all streams, also those that are deleted and kept for their forks."""
+
+    @abstractmethod
+    def listen(self, glob: str, clock_ms: Callable[[], int]) -> Listening:
+        """Give events of the streams that a glob matches, from now on, for the application around it."""
 
     @abstractmethod
     def expire(self, now_ms: int) -> bool:

@@ -57,6 +57,7 @@ from millstream.store.endings import Endings
 from millstream.store.engine import Engine
 from millstream.store.entries import StreamEntry
 from millstream.store.finding import Finding
+from millstream.store.listening import Listeners, Listening
 from millstream.store.measures import Measures, Sizes
 from millstream.store.pending import Eventually, when
 from millstream.store.quotas import Quotas
@@ -84,6 +85,7 @@ class Table(Store):
         self._endings = Endings(engine, self._slices)
         self._finding = Finding(engine, self._endings)
         self._reading = Reading(self._finding, engine.journal, self._slices)
+        self._listeners = Listeners(self._install_listener, self.head)
         self.subscriptions = Subscriptions(SubscriptionHost(engine, self._finding, self._slices, self.append))
         self._waking = self.subscriptions.waking
         self._endings.on_ended = self._waking.after_ending
@@ -103,6 +105,9 @@ class Table(Store):
                 self._schedule.watch_parts(entry)
         self._newest_id = self._streams.last_id
         self.subscriptions.adopt(self._streams.take_rows())
+
+    def _install_listener(self, listener: Listener) -> None:
+        self._journal.listener = listener
 
     # -- Changes ---------------------------------------------------------------------------------
 
@@ -448,11 +453,15 @@ class Table(Store):
     @property
     def listener(self) -> Listener:
         """Called with the name of a stream after every change that a waiting reader must see."""
-        return self._journal.listener
+        return self._listeners.first
 
     @listener.setter
     def listener(self, listener: Listener) -> None:
-        self._journal.listener = listener
+        self._listeners.first = listener
+
+    def listen(self, glob: str, clock_ms: Callable[[], int]) -> Listening:
+        """Give events of the streams that a glob matches, from now on."""
+        return self._listeners.listen(glob, clock_ms)
 
     @property
     def on_failure(self) -> Callable[[str], None]:

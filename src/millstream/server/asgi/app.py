@@ -34,9 +34,10 @@ from millstream.server.http.bodies import Bodies
 from millstream.server.live.feeds import EventFeed
 from millstream.server.request import Request
 from millstream.server.routes.dispatch import Routes
-from millstream.server.run import open_store, running_routes
+from millstream.server.run import clock_ms, open_store, running_routes
 from millstream.server.settings import Settings, SettingsError, fields, load
 from millstream.store.base import StoreError
+from millstream.store.listening import Listening, StreamEvent
 from millstream.store.pending import Pending
 
 Send = Callable[[Message], Awaitable[None]]
@@ -64,6 +65,7 @@ class MillstreamApp:
         self._is_closed = False
         self.client = InProcessClient(self._entered)
         """A transport for the functions of `millstream.aio` that take a `client`."""
+        self._listenings: set[Listening] = set()
         self.on_open: list[Callable[[], Awaitable[None]]] = []
         """Awaited in this order when the store is open; streams can be used in them."""
         self.on_close: list[Callable[[], Awaitable[None]]] = []
@@ -153,6 +155,8 @@ class MillstreamApp:
 
     async def _end(self) -> None:
         self._routes, self._is_closed = None, True
+        for listening in list(self._listenings):
+            listening.close()
         await self._resources.aclose()
 
     # -- Its own streams ---------------------------------------------------------------------------
@@ -181,6 +185,30 @@ class MillstreamApp:
     def follow_many(self, streams: Streams = (), **options: Any) -> Following:
         """Follow streams of this application together; with the options of `aio.follow_many`."""
         return follow_many(ORIGIN + quote(self.settings.path), streams, client=self.client, **options)
+
+    def listen(self, glob: str = "/**") -> AsyncIterator[StreamEvent]:
+        """Give events of this application's streams, those that a glob matches, from now on.
+
+        An event says that a stream was appended to, closed or deleted, and where it ends, once that is
+        durable; it has no content. Changes that come faster than they are asked for are one event for each
+        stream. `missed` says that more streams have changed than there is room for (10,000): look at them
+        yourself. If the store is not open yet, the first event opens it.
+        """
+        return self._listen(glob, self._begin_listening(self._routes, glob) if self._routes else None)
+
+    def _begin_listening(self, routes: Routes, glob: str) -> Listening:
+        listening = routes.store.listen(glob, clock_ms)
+        self._listenings.add(listening)
+        return listening
+
+    async def _listen(self, glob: str, begun: Listening | None) -> AsyncIterator[StreamEvent]:
+        listening = begun or self._begin_listening(await self._entered(), glob)
+        try:
+            async for event in listening:
+                yield event
+        finally:
+            listening.close()
+            self._listenings.discard(listening)
 
     # -- Requests ----------------------------------------------------------------------------------
 

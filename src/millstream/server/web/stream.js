@@ -86,7 +86,9 @@ function created({ about }) {
 
 /** Show the properties of the open stream again: they were changed. */
 async function refreshAbout(mine) {
-  const about = await describe(mine);
+  const about = await describe(mine).catch((error) => {
+    if (!mine.stop.signal.aborted) throw error;
+  });
   if (open !== mine) return;
   if (about.incarnation !== mine.about.incarnation) return openStream(mine.name, { isAnew: true });
   mine.about = about;
@@ -243,6 +245,7 @@ async function lookForAnother() {
     const { incarnation } = await describe(mine);
     if (open === mine && incarnation !== mine.about.incarnation) openStream(mine.name, { isAnew: true });
   } catch (error) {
+    if (mine.stop.signal.aborted) return; // another view was opened meanwhile
     if (!(error instanceof Problem)) throw error;
     if (open === mine && error.isMissing) say("gone", GONE);
   }

@@ -151,7 +151,7 @@ async function sample({ name, about }, range, signal) {
     both.set(value, read.length);
     read = both;
   }
-  reader.cancel();
+  reader.cancel().catch(() => {}); // the dialog was closed
   const time = Date.parse(response.headers.get("Stream-First-Time") ?? "") || null;
   return { time, text: shortened(kindOf(about.contentType), read.subarray(0, SAMPLE_BYTES)) };
 }

@@ -37,6 +37,7 @@ from millstream.store.base import (
     Trimmed,
 )
 from millstream.store.entries import StreamEntry
+from millstream.store.listening import Listeners, Listening
 from millstream.store.pending import Pending
 from millstream.store.postgres.cache import StreamCache
 from millstream.store.postgres.connections import Database, UnreachableError
@@ -81,6 +82,7 @@ class PostgresStore(Store):
         self.rounds.on_written = self.upkeep.note_written
         self.rounds.count_change = self._count_changed
         self.subscriptions = self.rounds.table.subscriptions
+        self._listeners = Listeners(self._install_listener, self.head)
         self._renewing: dict[int, Pending[Any]] = {}
         self._count = 0
         self._counted_s = 0.0
@@ -144,10 +146,17 @@ class PostgresStore(Store):
     @property
     def listener(self) -> Listener:
         """Called with the name of a stream after every change that a waiting reader must see."""
-        return self.cache.listener
+        return self._listeners.first
 
     @listener.setter
     def listener(self, listener: Listener) -> None:
+        self._listeners.first = listener
+
+    def listen(self, glob: str, clock_ms: Callable[[], int]) -> Listening:
+        """Give events of the streams that a glob matches, from now on, whichever server changes them."""
+        return self._listeners.listen(glob, clock_ms)
+
+    def _install_listener(self, listener: Listener) -> None:
         self.cache.listener = listener
 
     @property

@@ -44,15 +44,14 @@ class Members:
             elif not link.is_explicit:
                 self._idle[name] = None
 
-    def note_append(self, name: str, tail: int, rows: Rows) -> bool:
-        """Take in that a stream gets more behind a tail; tells whether that is the first that is pending."""
+    def note_append(self, name: str, tail: int, rows: Rows) -> None:
+        """Take in that a stream gets more behind a tail."""
         if name in self.pending:
-            return False
+            return
         if name not in self.links:
             self._set(name, Link(tail), rows)
         self._idle.pop(name, None)
         self.pending[name] = None
-        return True
 
     def link(self, name: str, tail: int, rows: Rows) -> None:
         """Link a stream that the glob has found, at its tail, unless it is linked."""

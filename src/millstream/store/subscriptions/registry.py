@@ -22,8 +22,9 @@ from millstream.protocol.subscriptions.keys import Keys, SigningKey, rotate
 from millstream.protocol.subscriptions.problems import Differs, TooMany, Unknown
 from millstream.protocol.subscriptions.states import Subscription
 from millstream.store.pending import Eventually, when
+from millstream.store.subscriptions.entries import Entry
 from millstream.store.subscriptions.members import MAX_IDLE, Members
-from millstream.store.subscriptions.roster import Entry, Roster
+from millstream.store.subscriptions.roster import Roster
 from millstream.store.subscriptions.rows import Rows, encode, state_key
 from millstream.store.subscriptions.watching import is_matched
 

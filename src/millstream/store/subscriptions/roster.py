@@ -10,23 +10,12 @@ from millstream.protocol.subscriptions import wakes
 from millstream.protocol.subscriptions.answers import MAX_LISTED, LinkedStream, Shown
 from millstream.protocol.subscriptions.keys import Keys
 from millstream.protocol.subscriptions.states import Subscription
+from millstream.store.subscriptions.entries import Entry
 from millstream.store.subscriptions.host import Host
 from millstream.store.subscriptions.members import Members
 from millstream.store.subscriptions.rows import KEYS, Rows, decode, encode, state_key
 from millstream.store.subscriptions.timers import Timers
 from millstream.store.subscriptions.watching import Watching
-
-
-class Entry:
-    """A subscription in memory: its state, its streams, and the attempt that is being made."""
-
-    __slots__ = ("attempted", "members", "state")
-
-    def __init__(self, state: Subscription, members: Members) -> None:
-        self.state = state
-        self.members = members
-        self.attempted: str | None = None
-        """The wake that is being delivered just now; a crash forgets it, and it is delivered again."""
 
 
 class Roster:
@@ -35,7 +24,7 @@ class Roster:
     def __init__(self, host: Host) -> None:
         self.host = host
         self.entries: dict[str, Entry] = {}
-        self.watching = Watching()
+        self.watching = Watching(self.entries)
         self.timers = Timers()
         self.keys: Keys | None = None
         self.failing = 0
@@ -46,7 +35,7 @@ class Roster:
         found = decode(rows)
         self.keys = found.keys
         self.entries = {}
-        self.watching, self.timers = Watching(), Timers()
+        self.watching, self.timers = Watching(self.entries), Timers()
         self.failing = 0
         for key, state in found.subscriptions.items():
             links = found.links.get(key, {})

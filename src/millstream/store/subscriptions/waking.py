@@ -24,7 +24,8 @@ from millstream.protocol.subscriptions import wakes
 from millstream.protocol.subscriptions.answers import wake_event
 from millstream.protocol.subscriptions.states import Subscription
 from millstream.store.pending import when
-from millstream.store.subscriptions.roster import Entry, Roster
+from millstream.store.subscriptions.entries import Entry
+from millstream.store.subscriptions.roster import Roster
 from millstream.store.subscriptions.rows import Rows
 
 _TOGETHER: Final = 16  # events for wake streams that are written at once; the rest in further turns
@@ -62,17 +63,22 @@ class Waking:
 
     def before_append(self, name: str, tail: int, now_ms: int) -> bool:
         """Take in that a stream is about to get more; tells whether `after_append` must be called."""
+        known = self._roster.watching.pending.get(name)
+        if known is None:
+            return self._note_append(name, tail, now_ms)
+        for pending in known:
+            if name not in pending:
+                return self._note_append(name, tail, now_ms)
+        return False  # mostly: nobody watches, or all who do know that something is pending
+
+    def _note_append(self, name: str, tail: int, now_ms: int) -> bool:
         roster = self._roster
         rows: Rows = {}
-        for key in roster.watching.of(name):
-            entry = roster.entries[key]
-            members = entry.members
-            if name in members.pending:
-                continue
-            members.note_append(name, tail, rows)
+        for entry in roster.watching.of(name):
+            entry.members.note_append(name, tail, rows)
             if entry.state.wake is None:
                 roster.note(entry, wakes.issue(entry.state, self.new_id(), name, now_ms), rows)
-                self._woken.append(key)
+                self._woken.append(entry.state.key)
         if rows:
             roster.host.keep(rows)
         return bool(self._woken)
@@ -80,8 +86,8 @@ class Waking:
     def before_create(self, name: str, base: int, *, has_data: bool, now_ms: int) -> bool:
         """Take in that a stream is about to be created, with content behind a base or without."""
         rows: Rows = {}
-        for key in self._roster.watching.of(name):
-            self._roster.entries[key].members.restart(name, base, rows)
+        for entry in self._roster.watching.of(name):
+            entry.members.restart(name, base, rows)
         if rows:
             self._roster.host.keep(rows)
         return has_data and self.before_append(name, base, now_ms)
@@ -102,8 +108,8 @@ class Waking:
     def after_ending(self, name: str) -> None:
         """Take in that a stream has ended."""
         rows: Rows = {}
-        for key in self._roster.watching.of(name):
-            self._roster.entries[key].members.note_end(name, rows)
+        for entry in self._roster.watching.of(name):
+            entry.members.note_end(name, rows)
         if rows:
             self._roster.host.keep(rows)
 

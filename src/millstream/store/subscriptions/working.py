@@ -27,7 +27,8 @@ from millstream.protocol.subscriptions.wakes import (
     WrongType,
 )
 from millstream.store.pending import Eventually
-from millstream.store.subscriptions.roster import Entry, Roster
+from millstream.store.subscriptions.entries import Entry
+from millstream.store.subscriptions.roster import Roster
 from millstream.store.subscriptions.rows import Rows
 from millstream.store.subscriptions.waking import Waking
 from millstream.store.subscriptions.watching import is_matched

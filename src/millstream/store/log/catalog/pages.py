@@ -166,8 +166,10 @@ class CatalogPages:
         count = os.fstat(self._database).st_size // page_bytes
         known = self._read()
         sums = bytearray(known[1] if known is not None else b"")[: count * _SUM.size]
+        # A page that is new and was never in the WAL: SQLite made it of what lay behind the last one.
+        wanted = {*changed, *range(len(sums) // _SUM.size + 1, count + 1)}
         sums.extend(bytes(count * _SUM.size - len(sums)))
-        for first, last in _runs(changed if known is not None else range(1, count + 1), count):
+        for first, last in _runs(sorted(wanted), count):
             run = os.pread(self._database, (last - first + 1) * page_bytes, (first - 1) * page_bytes)
             for number in range(first, last + 1):
                 page = run[(number - first) * page_bytes : (number - first + 1) * page_bytes]

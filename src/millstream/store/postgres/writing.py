@@ -1,7 +1,9 @@
 """Writing: the changes of a round, as one statement or, where rows are locked, as a few in one transaction.
 
         WITH wanted   what the round has decided, with the versions that it was decided on
-             changed  the streams that still have these versions: their rows are updated
+             locked   the streams that still have these versions, and that nobody is changing: to wait for
+                      others, with rows locked, would end in deadlocks
+             changed  their rows are updated
              ...      rows of content and producers, of those streams only
         SELECT which were changed, and notify other servers
 
@@ -30,10 +32,13 @@ WITH wanted AS (
     SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[],
             $5::bigint[], $6::bigint[], $7::bytea[])
         AS w(id, version, due_ms, parts_due_ms, appends, parts_next, state)
+), locked AS (
+    SELECT s.id FROM streams s JOIN wanted w ON s.id = w.id AND s.version = w.version
+    FOR UPDATE OF s SKIP LOCKED
 ), changed AS (
     UPDATE streams s SET version = w.version + 1, due_ms = w.due_ms, appends = w.appends, state = w.state,
         parts_next = w.parts_next, parts_due_ms = CASE WHEN $8 THEN w.parts_due_ms ELSE s.parts_due_ms END
-    FROM wanted w WHERE s.id = w.id AND s.version = w.version
+    FROM wanted w WHERE s.id = w.id AND s.version = w.version AND s.id IN (SELECT id FROM locked)
     RETURNING s.id
 ), written AS (
     INSERT INTO stream_rows (stream_id, start, "end", first, last_ms, index, data)

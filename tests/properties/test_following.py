@@ -109,8 +109,9 @@ class World:
             feed = self.bench.ask(request.method.decode(), target, request.body)
             assert isinstance(feed, EventFeed), feed
             self._feed, self._sink = feed, Sink()
+            head = dict(feed.head.headers)  # a feed that has started no longer holds it
             feed.start(self._sink)
-            self._waits_for = self._advance(Answer(200, dict(feed.head.headers)))
+            self._waits_for = self._advance(Answer(200, head))
             assert isinstance(self._waits_for, Read)
         assert self._sink is not None
         assert self._feed is not None

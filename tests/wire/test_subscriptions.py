@@ -25,7 +25,8 @@ def bearer(*scopes: str) -> dict[str, str]:
     return {"authorization": f"Bearer {token}"}
 
 
-ADMIN = bearer("admin")
+def admin() -> dict[str, str]:
+    return bearer("admin")
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +57,7 @@ def test_a_worker_needs_its_own_token_for_what_it_has_claimed(guarded: httpx.Cli
     assert guarded.put("/in/a", content=b"x", headers={**own, "content-type": "text/plain"}).is_success
     claimed = guarded.post(f"{BASE}/mine/claim", json={"worker": "w"}, headers=own).json()
     body = {"wake_id": claimed["wake_id"], "generation": claimed["generation"], "done": True}
-    for wrong in ({}, ADMIN, {"authorization": "Bearer x"}, {"authorization": f"Basic {claimed['token']}"}):
+    for wrong in ({}, admin(), {"authorization": "Bearer x"}, {"authorization": f"Basic {claimed['token']}"}):
         answer = guarded.post(f"{BASE}/mine/ack", json=body, headers=wrong)
         assert (answer.status_code, answer.json()["error"]["code"]) == (401, "TOKEN_INVALID")
         assert "www-authenticate" in answer.headers
@@ -93,12 +94,12 @@ def test_a_subscription_needs_what_it_uses(
     assert answer.status_code == status, answer.text
     if status != 201:
         assert set(answer.json()["error"]) >= {"code", "message"}
-        assert guarded.get(id, headers=ADMIN).status_code == 404
+        assert guarded.get(id, headers=admin()).status_code == 404
 
 
 def test_a_listing_shows_what_the_token_may_read(guarded: httpx.Client) -> None:
     for id in ("list-a", "list-b", "list-c"):
-        assert guarded.put(f"{BASE}/{id}", json=PULL, headers=ADMIN).is_success
+        assert guarded.put(f"{BASE}/{id}", json=PULL, headers=admin()).is_success
     found, cursor = [], ""
     while cursor is not None:
         page = guarded.get(
@@ -115,7 +116,7 @@ def test_keys_are_rotated_by_administrators(guarded: httpx.Client) -> None:
     """S2."""
     before = [key["kid"] for key in guarded.get("/__ds/jwks.json").json()["keys"]]
     assert guarded.post("/__ds/keys/rotate", headers=bearer("read", "write")).status_code == 403
-    answer = guarded.post("/__ds/keys/rotate", headers=ADMIN).json()
+    answer = guarded.post("/__ds/keys/rotate", headers=admin()).json()
     assert answer["retired"] == before
     after = [key["kid"] for key in guarded.get("/v1/stream/__ds/jwks.json").json()["keys"]]
     assert after == [answer["kid"], *before]

@@ -29,7 +29,8 @@ delivery = Delivery(outputs, identity, 0, part_bytes=options.part_bytes, sorts=F
 rows = pyarrow.record_batch([pyarrow.array(['"' + "x" * 998 + '"'] * 1000)], names=["value"])
 for number in range(batches):
     output = outputs.open(f"{folder}/{number % streams}")
-    delivery.add(output, pieces(rows, columns, output.kind, output.name, options.part_bytes))
+    found = pieces(rows, columns, output.kind, output.name, options.part_bytes)
+    delivery.add(output, found, rows.num_rows)
 commit(outputs, identity, [delivery.finish()])
 peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 print(peak // 1024 if sys.platform == "darwin" else peak)

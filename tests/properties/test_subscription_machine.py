@@ -188,6 +188,7 @@ def test_workers_leases_and_clocks(kind: str) -> None:
 def test_a_subscription_that_fences_nobody_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Otherwise the machine would prove little."""
     monkeypatch.setattr(wakes, "refuse_settling", lambda *_: None)
+    monkeypatch.setattr("engines.driving.PATIENCE_S", 0.5)  # in memory an event is there at once, or never
 
     class Machine(SubscriptionMachine):
         engine_kind = "memory"

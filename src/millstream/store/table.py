@@ -172,9 +172,9 @@ class Table(Store):
             and self._waking.before_append(name, entry.stream.tail, now_ms)
         )
         self._streams.before_change(entry)
-        if plan.data:
-            entry.content.append(plan.data, entry.stream.arrival_ms(now_ms))
         streams.apply_append(entry.stream, plan, now_ms)
+        if plan.data:
+            entry.content.append(plan.data, entry.stream.written_ms)
         if plan.closes:
             self._endings.drop_all_parts(entry)
         if entry.stream.retention:

@@ -50,6 +50,7 @@ class Client:
     def __init__(self, port: int) -> None:
         self._port = port
         self._connection: http.client.HTTPConnection | None = None
+        self.lost: Exception | None = None  # why the last answer that is missing did not come
 
     def request(
         self, method: str, path: str, body: bytes = b"", headers: Mapping[str, str] | None = None
@@ -65,7 +66,8 @@ class Client:
             found = {name.lower(): value for name, value in response.getheaders()}
             if found.get("connection") == "close":
                 self.close()
-        except (OSError, http.client.HTTPException):
+        except (OSError, http.client.HTTPException) as error:
+            self.lost = error
             self.close()
             return None
         return response.status, found, data

@@ -26,8 +26,8 @@ VERBS = {
 }
 
 
-def tried(folder: Path, verb: str) -> str:
-    command = ["make", "--dry-run", "--no-print-directory", verb]
+def tried(folder: Path, *verbs: str) -> str:
+    command = ["make", "--dry-run", "--no-print-directory", *verbs]
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True).stdout
 
 
@@ -49,7 +49,7 @@ def test_a_verb_installs_what_it_needs_and_shows_progress(verb: str, tmp_path: P
 def test_installing_twice_does_nothing(tmp_path: Path) -> None:
     for name in ("Makefile", "pyproject.toml", "constraints.txt"):
         (tmp_path / name).write_text((ROOT / name).read_text())
-    recipe = tried(tmp_path, "install") + tried(tmp_path, "docs")
+    recipe = tried(tmp_path, "install", "docs")
     (tmp_path / ".venv").mkdir()
     for stamps in re.findall(r"^touch (.+)$", recipe, re.MULTILINE):
         for stamp in stamps.split():

@@ -20,11 +20,11 @@ from millstream.spark.lookups import Server
 from millstream.spark.options import SourceOptions, source_options
 from millstream.spark.pipelines.inputs import FORMAT, Input, Pace, following, refuse_loops
 from millstream.spark.pipelines.outputs import Output
-from millstream.spark.pipelines.parquet import located
 from millstream.spark.pipelines.running import Meter, Progress
 from millstream.spark.pipelines.shapes import Drift, Shape, drift, merged, shape_of
 from millstream.spark.sink.columns import STREAM, VALUE
 from millstream.spark.source.offsets import bytes_between
+from millstream.spark.tables.locations import located
 
 STREAM_NAME = "_profile"
 EVERY = "10 seconds"

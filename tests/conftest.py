@@ -10,6 +10,7 @@ import forking
 import quick_spark
 import running
 import scheduling
+import second_try
 
 # Tests share their machine with others: how long an example takes says nothing about the code.
 settings.register_profile("millstream", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -36,3 +37,8 @@ def pytest_xdist_auto_num_workers() -> int:
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> scheduling.Scheduling:
     return scheduling.Scheduling(config, log)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    second_try.note_end(session)

@@ -3,6 +3,7 @@
 import signal
 from typing import Any
 
+import httpx
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -19,6 +20,10 @@ settings.load_profile("millstream")
 # A shell that runs tests in the background makes them ignore SIGINT, and every process that they start.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# The same goes for answers: five seconds are httpx's patience, which a busy machine exceeds.
+for _phase in ("connect", "read", "write", "pool"):
+    setattr(httpx._config.DEFAULT_TIMEOUT_CONFIG, _phase, 60.0)
 
 quick_spark.use()
 running.start_process = forking.start

@@ -19,7 +19,7 @@ _STATUS = "millstream/exit_status"  # kept by `note_end`, which `conftest` calls
 
 def note_end(session: pytest.Session) -> None:
     """Keep how a run of tests ended; those of a worker are a part of it."""
-    cache = session.config.cache
+    cache = getattr(session.config, "cache", None)  # -p no:cacheprovider
     if cache is not None and not hasattr(session.config, "workerinput"):
         cache.set(_STATUS, int(session.exitstatus))
 

@@ -22,6 +22,7 @@ def profile(
     master: options.Master = None,
     remote: options.Remote = None,
     conf: options.Conf = None,
+    metrics: options.Metrics = None,
     output_format: OutputFormat = None,
     url: Url = None,
     token: Token = None,
@@ -65,5 +66,6 @@ def profile(
         master=master,
         remote=remote,
         conf=conf,
+        metrics=metrics,
         output_format=output_format,
     )

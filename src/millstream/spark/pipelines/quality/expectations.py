@@ -34,11 +34,7 @@ def judged(frame: DataFrame, rules: Sequence[Rule]) -> DataFrame:
         frame = frame.withColumn(RAW, f.col(VALUE))
     if ERROR not in frame.columns:
         frame = frame.withColumn(ERROR, f.lit(None).cast("string"))
-    for rule in rules:
-        _check(frame, rule)
-    unmet = f.array_compact(f.array(*(f.when(~_is_met(rule), f.lit(rule.name)) for rule in rules)))
-    nothing = f.array().cast("array<string>")
-    marked = frame.withColumn(_UNMET, f.when(f.col(ERROR).isNull(), unmet).otherwise(nothing))
+    marked = frame.withColumn(_UNMET, unmet(frame, rules))
     error = f.col(ERROR)
     for rule in rules:
         if rule.action == QUARANTINE:
@@ -46,6 +42,16 @@ def judged(frame: DataFrame, rules: Sequence[Rule]) -> DataFrame:
     found = marked.withColumn(ERROR, error)
     strict = [rule for rule in rules if rule.action == FAIL]
     return found.where(_raising(strict)) if strict else found
+
+
+def unmet(frame: DataFrame, rules: Sequence[Rule]) -> Column:
+    """Return the names of the rules that a record does not meet; none for one that is bad anyway."""
+    for rule in rules:
+        _check(frame, rule)
+    names = f.array_compact(f.array(*(f.when(~_is_met(rule), f.lit(rule.name)) for rule in rules)))
+    if ERROR not in frame.columns:
+        return names
+    return f.when(f.col(ERROR).isNull(), names).otherwise(f.array().cast("array<string>"))
 
 
 def counted(frame: DataFrame, rules: Sequence[Rule]) -> DataFrame:

@@ -272,7 +272,9 @@ def test_a_small_disk_can_be_freed_again_and_again(tmp_path: Path, kind: str) ->
                 first_reserve = first_reserve or reserve.stat().st_size
                 client = Client(port_of(server))
                 for _ in range(rounds):
-                    while (answer := client.request("PUT", f"/{number}", body)) is not None and answer[0] == 201:
+                    while (answer := client.request("PUT", f"/{number}", body)) is not None and answer[
+                        0
+                    ] == 201:
                         kept.append(number)
                         number += 1
                     assert answer is not None and answer[0] == 507, (answer, client.lost, server.output())

@@ -95,6 +95,7 @@ VERBS: Final[Table] = {
     "check": Verb("check:check", "Verify a data folder that no server uses."),
     "backup": Verb("backup:backup", "Copy a data folder, even while a server uses it."),
     "restore": Verb("backup:restore", "Restore a backup to a data folder, and verify it."),
+    "migrate": Verb("migrate:migrate", "Move all streams to another place, verified."),
     "bench": Verb("bench:bench", "Load a running server for some seconds, and measure it."),
     "completion": Verb("completion:completion", "Print a shell's completions."),
     "client-adapter": Verb(

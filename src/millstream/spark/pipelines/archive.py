@@ -12,6 +12,8 @@ from pyspark.sql.types import StructField, StructType
 from millstream.spark.options import OptionError
 from millstream.spark.pipelines import records
 from millstream.spark.pipelines.inputs import FORMAT, Input, Pace, following, refuse_loops
+from millstream.spark.pipelines.quality import expectations
+from millstream.spark.pipelines.quality.rules import Rule, checked
 from millstream.spark.pipelines.records import ERROR, RAW, BadRecords
 from millstream.spark.pipelines.running import Meter, Progress
 from millstream.spark.pipelines.transactions import checkpoint_id
@@ -53,6 +55,7 @@ def archive(
     partition_by: Sequence[str] = (DATE,),
     pace: Pace | None = None,
     bad: BadRecords | None = None,
+    rules: Sequence[Rule] = (),
     checkpoint: str | None = None,
     compact_files: int = COMPACT_FILES,
     on_progress: Callable[[Progress], None] | None = None,
@@ -61,18 +64,20 @@ def archive(
 
     Without a `schema` its columns are `stream`, `offset` and `value`; with one (`id long, at timestamp`)
     the fields of each message take the place of `value`. `date` is added unless the schema has one: the day
-    of `event_time`, a column of the schema, or else the day a record was archived. A table keeps its columns:
-    a later run may add some, but not change their types; rows of a run that leaves some out have null there.
-    When a partition holds `compact_files` small files they are merged into one; 0 disables it. The checkpoint
-    is inside the table unless it is given.
+    of `event_time`, a column of the schema, or else the day a record was archived. Records that do not meet
+    the `rules` are set aside, dropped, or stop the pipeline. A table keeps its columns: a later run may add
+    some, but not change their types; rows of a run that leaves some out have null there. When a partition
+    holds `compact_files` small files they are merged into one; 0 disables it. The checkpoint is inside the
+    table unless it is given.
     """
     pace, bad = pace or Pace(), bad or BadRecords()
-    if schema is not None:
+    rules = checked(rules)
+    if schema is not None or rules:
         refuse_loops(source, [bad.name])
-    elif event_time is not None:
+    if event_time is not None and schema is None:
         raise OptionError("event-time", "needs a schema; name the columns, such as 'id long, at timestamp'")
     opened = archive_table(format, table)
-    frame = records.counted(_records(spark, source, pace, schema, bad, event_time))
+    frame = _records(spark, source, pace, schema, bad, rules, event_time)
     _check_partitions(frame.schema, partition_by)
     job = _Job(
         table=located(table),
@@ -80,7 +85,7 @@ def archive(
         checkpoint=located(checkpoint or f"{located(table).rstrip('/')}/_checkpoint"),
         partition_by=tuple(partition_by),
         compact_files=compact_files,
-        letters=_letters(source, bad) if schema is not None else None,
+        letters=_letters(source, bad) if schema is not None or rules else None,
         columns=_evolved(spark, opened, frame.schema, partition_by).jsonValue(),
     )
     meter = Meter(on_progress)
@@ -139,6 +144,7 @@ def _records(
     pace: Pace,
     schema: str | None,
     bad: BadRecords,
+    rules: Sequence[Rule],
     event_time: str | None,
 ) -> DataFrame:
     if schema is None:
@@ -146,7 +152,11 @@ def _records(
         taken = frame.select(STREAM, OFFSET, VALUE, f.lit(None).cast("string").alias(ERROR))
     else:
         frame = following(spark, source, pace, valueType="string")
-        taken = records.judged(records.parsed(frame, schema, event_time), bad, records.located())
+        taken = records.parsed(frame, schema, event_time)
+    taken = expectations.judged(taken, rules)
+    if RAW in taken.columns:
+        taken = records.judged(taken, bad, records.located())
+    taken = expectations.kept(expectations.counted(records.counted(taken), rules), rules)
     if DATE not in taken.columns:
         day = f.current_date() if event_time is None else f.to_date(f.col(f"`{event_time}`"))
         taken = taken.withColumn(DATE, day)

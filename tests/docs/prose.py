@@ -42,6 +42,9 @@ PROSE = [
         )
         for page in ("docs/pipelines.md", "docs/commands.md")
     ),
+    Prose("docs/pipelines.md", "ini", "# /etc/systemd", "a unit for the reader's machine"),
+    Prose("docs/pipelines.md", "python", "from datetime", "needs Airflow"),
+    Prose("docs/pipelines.md", "python", "from databricks", "needs Databricks"),
     Prose(
         "docs/guides/javascript.md", "javascript", "import ", "tests/public/clients/test_restarts.py runs it"
     ),

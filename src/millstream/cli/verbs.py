@@ -43,6 +43,10 @@ PIPELINES: Final = {
     "derive": Verb(
         "pipelines.derive:derive", "Derive streams from streams by SQL or a Python function, exactly once."
     ),
+    "dedup": Verb("pipelines.dedup:dedup", "Copy streams to one stream with each key once, exactly once."),
+    "requeue": Verb(
+        "pipelines.requeue:requeue", "Bring dead letters back to their streams, repaired, exactly once."
+    ),
     "replay": Verb("pipelines.replay:replay", "Write a table to streams, exactly once."),
     "profile": Verb("pipelines.profile:profile", "Publish counts, bytes, lag and schema changes of streams."),
 }

@@ -42,7 +42,7 @@ from millstream.protocol.trims import TrimPlan, TrimRequest
 from millstream.store.listening import Listening
 from millstream.store.measures import Measures, Sizes
 from millstream.store.pending import Eventually
-from millstream.store.subscriptions.subscriptions import Subscriptions
+from millstream.store.subscriptions.contract import OfferedSubscriptions
 
 Missing = NotFound | SoftDeleted
 Created = CreatePlan | ForkRefusal | Unstored | MalformedError | ReadFailed
@@ -129,11 +129,8 @@ class Store(ABC):
     is_shared: bool = False
     """Whether other servers change the same streams, so that an answer may be out of date at any time."""
 
-    subscriptions: Subscriptions
+    subscriptions: OfferedSubscriptions
     """Whom changes of streams wake."""
-
-    has_subscriptions: bool = True
-    """Whether there can be any."""
 
     usual_retention: Retention = KEEP_ALL
     """The retention of streams that are created without limits of their own."""

@@ -47,6 +47,8 @@ from millstream.store.postgres.notices import Notices
 from millstream.store.postgres.reads import Reads
 from millstream.store.postgres.rounds import Rounds
 from millstream.store.postgres.schema import apply_schema
+from millstream.store.postgres.subscribing.offered import SharedSubscriptions
+from millstream.store.postgres.subscribing.rounds import SubscriptionRounds
 from millstream.store.postgres.upkeep import Upkeep
 from millstream.store.postgres.workspace import Deciding, is_renewal_due
 from millstream.store.postgres.writing import Writer
@@ -67,7 +69,7 @@ class PostgresStore(Store):
     """Streams in a database that several servers share."""
 
     is_shared = True
-    has_subscriptions = False
+    subscriptions: SharedSubscriptions
 
     def __init__(self, database: Database, memory_bytes: int) -> None:
         self._database = database
@@ -78,10 +80,14 @@ class PostgresStore(Store):
         self._reads = Reads(database, self.cache, loader, self._renewed, self._expired)
         self.notices = Notices(database, self.cache, loader)
         self.upkeep = Upkeep(database, self.rounds)
+        self._told_writer = Writer(records=False)
+        self._subscribing = SubscriptionRounds(database, self.cache, loader, self._told_writer)
+        self.subscriptions = SharedSubscriptions(database, self._subscribing)
+        self.rounds.on_committed = self.notices.on_heard = self.subscriptions.hear
         self.rounds.on_created = self.notices.look_for_created
-        self.rounds.on_written = self.upkeep.note_written
-        self.rounds.count_change = self._count_changed
-        self.subscriptions = self.rounds.table.subscriptions
+        for rounds in (self.rounds, self._subscribing):
+            rounds.on_written = self.upkeep.note_written
+            rounds.count_change = self._count_changed
         self._listeners = Listeners(self._install_listener, self.head)
         self._renewing: dict[int, Pending[Any]] = {}
         self._count = 0
@@ -97,9 +103,11 @@ class PostgresStore(Store):
             async with self._database.connection() as connection:
                 await apply_schema(connection)
                 schema = await connection.fetchval("SELECT current_schema()")
-            self._writer.channel = self.notices.channel = f"millstream {schema}"
-            self._writer.sender = self.notices.sender = secrets.token_hex(6)
+            channel, sender = f"millstream {schema}", secrets.token_hex(6)
+            for part in (self._writer, self._told_writer, self.notices):
+                part.channel, part.sender = channel, sender
             await self._recount()
+            await self.subscriptions.open()
             await self.notices.open()
         except BaseException:
             await self._database.close()
@@ -109,6 +117,7 @@ class PostgresStore(Store):
         """Finish what was begun, and disconnect."""
         await self.rounds.finish()
         await self.upkeep.finish()
+        await self.subscriptions.close()
         await self._reads.finish()
         await self.notices.close()
         await self._database.close()
@@ -132,7 +141,7 @@ class PostgresStore(Store):
 
     @quotas.setter
     def quotas(self, quotas: Quotas) -> None:
-        self.rounds.table.quotas = quotas
+        self.rounds.table.quotas = self._subscribing.table.quotas = quotas
 
     @property
     def usual_retention(self) -> Retention:
@@ -181,6 +190,7 @@ class PostgresStore(Store):
 
     def create(self, name: str, request: CreateRequest, now_ms: int) -> Pending[Created]:
         """Create a stream or a fork, or say what is in the way."""
+        self.subscriptions.note_time(now_ms)
         names = (name,) if request.forked_from is None else (name, request.forked_from)
         return self.rounds.submit(
             names,
@@ -192,6 +202,7 @@ class PostgresStore(Store):
 
     def append(self, name: str, request: AppendRequest, now_ms: int) -> Pending[Appended]:
         """Append, close, or both."""
+        self.subscriptions.note_time(now_ms)
         return self.rounds.submit(
             (name,),
             lambda table: table.append(name, request, now_ms),
@@ -212,6 +223,7 @@ class PostgresStore(Store):
 
     def commit(self, name: str, request: CommitRequest, now_ms: int) -> Pending[Committed]:
         """Append parts, in one atomic change."""
+        self.subscriptions.note_time(now_ms)
         return self._change(name, lambda table: table.commit(name, request, now_ms))
 
     def drop_part(self, name: str, id: str, now_ms: int) -> Pending[Dropped]:
@@ -357,6 +369,7 @@ class PostgresStore(Store):
         loop = asyncio.get_running_loop()
         self.notices.tick(loop.time())
         self.upkeep.begin(now_ms)
+        self.subscriptions.tick(now_ms)
         if loop.time() - self._counted_s > _COUNT_INTERVAL_S:
             self._counted_s = loop.time()
             self._reads.spawn(self._recount_quietly())

@@ -46,7 +46,7 @@ from millstream.store.postgres.loading import Loader
 from millstream.store.postgres.notices import Notices
 from millstream.store.postgres.reads import Reads
 from millstream.store.postgres.rounds import Rounds
-from millstream.store.postgres.schema import apply_schema
+from millstream.store.postgres.schema import apply_schema, refuse_unfinished
 from millstream.store.postgres.subscribing.offered import SharedSubscriptions
 from millstream.store.postgres.subscribing.rounds import SubscriptionRounds
 from millstream.store.postgres.upkeep import Upkeep
@@ -102,6 +102,7 @@ class PostgresStore(Store):
         try:
             async with self._database.connection() as connection:
                 await apply_schema(connection)
+                await refuse_unfinished(connection)
                 schema = await connection.fetchval("SELECT current_schema()")
             channel, sender = f"millstream {schema}", secrets.token_hex(6)
             for part in (self._writer, self._told_writer, self.notices):

@@ -343,7 +343,7 @@ class Engine:
                 has_more = self.store.expire_more(self.now_ms)
             if isinstance(self.store, PostgresStore):
                 await self.store.upkeep.finish()
-                await self.store.subscriptions.finish()
+                await self.store.shared.finish()
 
         self._runner.run(expire())
 

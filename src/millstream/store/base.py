@@ -42,7 +42,7 @@ from millstream.protocol.trims import TrimPlan, TrimRequest
 from millstream.store.listening import Listening
 from millstream.store.measures import Measures, Sizes
 from millstream.store.pending import Eventually
-from millstream.store.subscriptions.contract import OfferedSubscriptions
+from millstream.store.subscriptions.subscriptions import Subscriptions
 
 Missing = NotFound | SoftDeleted
 Created = CreatePlan | ForkRefusal | Unstored | MalformedError | ReadFailed
@@ -129,7 +129,7 @@ class Store(ABC):
     is_shared: bool = False
     """Whether other servers change the same streams, so that an answer may be out of date at any time."""
 
-    subscriptions: OfferedSubscriptions
+    subscriptions: Subscriptions
     """Whom changes of streams wake."""
 
     usual_retention: Retention = KEEP_ALL

@@ -78,9 +78,6 @@ _log = logging.getLogger("millstream")
 class Table(Store):
     """A store: decisions on streams, with an engine behind it."""
 
-    # It is one: mypy says so where it is asked by itself, and not in this cycle of imports.
-    subscriptions: Subscriptions  # type: ignore[assignment]
-
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
         self._journal = engine.journal

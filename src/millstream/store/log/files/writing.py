@@ -268,9 +268,14 @@ class Writing:
         return self._begun_anew(one, place, position + sum(map(len, data)))
 
     def _begun_anew(self, one: Unflushed, place: Filed, position: int) -> Filed:
-        """Begin the last block anew if the file that it is in has been removed, or will be."""
+        """Begin the last block anew if the file that it is in has been removed, or will be.
+
+        Also if nothing of that file is needed: then a checkpoint that did not finish may have removed it.
+        """
         layout = place.layout
-        if layout.content_name(one.stream_id, position // layout.chunk_bytes) not in one.trimmed:
+        chunk, inside = divmod(position, layout.chunk_bytes)
+        is_trimmed = layout.content_name(one.stream_id, chunk) in one.trimmed
+        if not is_trimmed and (not inside or _is_any_needed(one, position - inside, position)):
             return place
         sum = ContentSums(one.stream_id, position, None).partial
         return replace(place, content_sum=sum, begins=(*_needed(one, place.begins), position))
@@ -422,6 +427,12 @@ def _needed(one: Unflushed, begins: tuple[int, ...]) -> tuple[int, ...]:
         for begin in begins
         if any(start < begin + layouts.BLOCK_BYTES and begin < end for start, end in kept)
     )
+
+
+def _is_any_needed(one: Unflushed, start: int, end: int) -> bool:
+    """Tell whether any byte of a range may still be read; positions are those of the stream's own bytes."""
+    start, end = one.base + start, one.base + end
+    return any(first < end and start < last for first, last in one.extent.kept(end))
 
 
 def _former_appends(one: Unflushed, former: FormerFiles) -> Appends | None:

@@ -240,8 +240,8 @@ class LogEngine:
     def _keep_within_memory(self) -> None:
         # A checkpoint that was given up leaves streams that look saved, and are in memory only.
         if not self._is_rolling_back and not isinstance(self.journal.refusal, StoreFailed):
-            unsaved_bytes, record_deadline = self.unsaved_bytes, self.journal.record_deadline
-            self._eviction.begin(self.streams, unsaved_bytes, record_deadline, self._now_ms)
+            waiting_bytes = self.unsaved_bytes + self.checkpoints.working_bytes(self.streams)
+            self._eviction.begin(self.streams, waiting_bytes, self.journal.record_deadline, self._now_ms)
 
     @property
     def _is_quiet(self) -> bool:

@@ -47,7 +47,6 @@ import time
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from millstream.store.log.cache.memory_use import ENTRY_BYTES
 from millstream.store.log.cache.stream_cache import StreamCache, content_of
 from millstream.store.log.catalog.database import Catalog
 from millstream.store.log.disk import SyncError
@@ -63,6 +62,13 @@ from millstream.store.measures import Measures
 _DUE_AGE_MS = 30_000
 _FREEING_AGE_MS = 5_000  # when it frees room
 _AWAITED_AGE_MS = 1_000  # when a full disk needs the room that it frees
+_DUE_SHARE_BYTES = 5 * 2**10
+"""How much of the memory there must be for each stream that waits for a checkpoint, or it begins: an entry,
+what has changed, a snapshot, and as much again for streams that change while it is written."""
+_DIRTY_BYTES = 400
+"""What a stream that has changed takes for that; measured, as are entries (`memory_use`)."""
+_TAKEN_BYTES = 1_100
+"""What a stream takes that is in a checkpoint: also its snapshot, and what is written of it."""
 _WARN_POSTPONED_S = 30.0
 _MAX_NAMED = 10  # streams that a checkpoint could not save and that have lines of their own in the log
 _RETRIED_SQLITE = (
@@ -104,8 +110,8 @@ class Checkpoints:
         self._runtime = runtime
         self._measures = measures
         self._due_bytes = due_bytes
-        # What is dirty cannot leave memory.
-        self._due_streams = max(1, memory_bytes // 2 // ENTRY_BYTES)
+        # What is dirty cannot leave memory, and most of what has changed waits for the next one meanwhile.
+        self._due_streams = max(1, memory_bytes // _DUE_SHARE_BYTES)
         self._begun_ms = 0
         self.taking: Taking | None = None
         """Its snapshots; None when no checkpoint is under way."""
@@ -116,6 +122,11 @@ class Checkpoints:
     def unsaved_bytes(self, cache: StreamCache) -> int:
         """Give how much waits for a checkpoint, without what was held back by the last one."""
         return cache.changed_bytes + (self.taking.changed_bytes if self.taking is not None else 0)
+
+    def working_bytes(self, cache: StreamCache) -> int:
+        """Give what the streams take that wait for one, beside their entries and what was logged of them."""
+        taken = _TAKEN_BYTES * len(self.taking) if self.taking is not None else 0
+        return taken + _DIRTY_BYTES * len(cache.dirty)
 
     @property
     def under_way(self) -> bool:

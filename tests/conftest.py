@@ -3,6 +3,7 @@
 import signal
 from typing import Any
 
+import httpx
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -10,6 +11,7 @@ import forking
 import quick_spark
 import running
 import scheduling
+import second_try
 
 # Tests share their machine with others: how long an example takes says nothing about the code.
 settings.register_profile("millstream", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -18,6 +20,10 @@ settings.load_profile("millstream")
 # A shell that runs tests in the background makes them ignore SIGINT, and every process that they start.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# The same goes for answers: five seconds are httpx's patience, which a busy machine exceeds.
+for _phase in ("connect", "read", "write", "pool"):
+    setattr(httpx._config.DEFAULT_TIMEOUT_CONFIG, _phase, 60.0)
 
 quick_spark.use()
 running.start_process = forking.start
@@ -36,3 +42,8 @@ def pytest_xdist_auto_num_workers() -> int:
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> scheduling.Scheduling:
     return scheduling.Scheduling(config, log)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    second_try.note_end(session)

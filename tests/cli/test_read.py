@@ -19,7 +19,7 @@ def test_reading_follows_until_the_stream_is_closed(cli: Cli, events: str) -> No
         cli("append", events, stdin=b"2\n")
         assert reader.stdout.readline() == b"2\n"
         cli("close", events, "-m", "3")
-        out, err = reader.communicate(timeout=20)
+        out, err = reader.communicate(timeout=60)
     assert (reader.returncode, out, err) == (0, b"3\n", b"")
 
 
@@ -38,7 +38,7 @@ def test_until_waits_for_what_is_not_there_yet(cli: Cli, events: str) -> None:
         assert reader.stdout is not None
         assert reader.stdout.readline() == b"1\n"
         cli("append", events, stdin=b"2\n")
-        out, _ = reader.communicate(timeout=20)
+        out, _ = reader.communicate(timeout=60)
     assert (reader.returncode, out) == (0, b"2\n")
 
 
@@ -114,7 +114,7 @@ def test_ctrl_c_ends_a_reading_quietly(cli: Cli, events: str, verb: str) -> None
         assert reader.stdout is not None
         assert reader.stdout.readline() == b"1\n"
         reader.send_signal(signal.SIGINT)
-        out, err = reader.communicate(timeout=20)
+        out, err = reader.communicate(timeout=60)
     assert (reader.returncode, out, err) == (130, b"", b"")
 
 

@@ -38,7 +38,7 @@ def test_a_new_interpreter_serves_and_refuses_as_well() -> None:
         assert server.stdout is not None
         banner = [server.stdout.readline() for _ in range(4)]
         server.send_signal(signal.SIGTERM)
-        assert server.wait(30) == 0
+        assert server.wait(60) == 0
     assert re.search(r"listening on +http://127", banner[1])
 
 

@@ -12,7 +12,7 @@ from cli.test_completion import completed
 from millstream import DurableStream
 from millstream.subscriptions import Subscriptions
 
-WAIT_S = 30
+WAIT_S = 60
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ def test_tail_begins_with_the_last_ten_and_ends_at_eof(cli: Cli, events: str) ->
         cli("append", events, stdin=b"20\n")
         assert follower.stdout.readline() == b"20\n"
         cli("close", events)
-        out, err = follower.communicate(timeout=20)
+        out, err = follower.communicate(timeout=60)
     assert (follower.returncode, out, err) == (0, b"", b"")
 
 
@@ -54,7 +54,7 @@ def test_tail_resumes_after_a_kill_and_a_restart_of_the_server(tmp_path: Path, n
                 cli("append", name, stdin=b"2\n")
                 assert follower.stdout.readline() == b"2\n"
                 cli("close", name, "-m", "3")
-                out, err = follower.communicate(timeout=20)
+                out, err = follower.communicate(timeout=60)
     assert (follower.returncode, out) == (0, b"3\n")
     assert err == b"resumed\n"
 
@@ -74,7 +74,7 @@ def test_a_stream_that_is_deleted_meanwhile_ends_with_code_4(cli: Cli, events: s
         assert follower.stdout is not None
         assert follower.stdout.readline() == b"1\n"
         cli("delete", events)
-        _, err = follower.communicate(timeout=20)
+        _, err = follower.communicate(timeout=60)
     assert follower.returncode == 4
     assert len(err.decode().splitlines()) == 1
 
@@ -103,7 +103,7 @@ def test_several_streams_are_followed_together(cli: Cli, name: str) -> None:
         assert follower.stdout.readline() == f'/{name.lstrip("/")}/2\t"new"\n'.encode()
         for number in (1, 2):
             cli("close", f"{name}/{number}")
-        out, err = follower.communicate(timeout=20)
+        out, err = follower.communicate(timeout=60)
     assert (follower.returncode, out) == (0, b"")
     assert err.count(b" is closed at ") == 2
 
@@ -122,7 +122,7 @@ def test_a_glob_is_followed_with_streams_that_are_created_later(cli: Cli, name: 
         second = json.loads(follower.stdout.readline())
         assert (second["path"], second["text"]) == (f"{path}/second", "text")
         follower.send_signal(signal.SIGINT)
-        follower.communicate(timeout=20)
+        follower.communicate(timeout=60)
 
 
 def test_several_streams_are_refused_with_what_is_for_one(cli: Cli, name: str) -> None:

@@ -86,7 +86,7 @@ class Opened:
             while not condition():  # noqa: ASYNC110  what is waited for knows no events
                 await asyncio.sleep(0.001)
 
-        self.runner.run(asyncio.wait_for(poll(), 10))
+        self.runner.run(asyncio.wait_for(poll(), 60))
 
     def checkpoint(self) -> None:
         async def begin() -> None:

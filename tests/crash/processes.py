@@ -10,7 +10,7 @@ from pathlib import Path
 from running import Server, announced, free_port
 
 SMALL_SEGMENTS = str(Path(__file__).with_name("small_segments.py"))
-PATIENCE_S = 30.0
+PATIENCE_S = 60.0
 
 
 def start(

@@ -55,7 +55,7 @@ def test_a_kill_at_a_failpoint(tmp_path: Path, failpoint: str) -> None:
                 announced(server)
                 with Wire(server.url) as wire:
                     assert wire.ask("PATCH", "/rewritten", Stream_Retain_Bytes="4").status == 204
-            assert server._process.wait(20) == -9, server.output()
+            assert server._process.wait(60) == -9, server.output()
         finally:
             server.stop()
         with serving(tmp_path, port) as server:
@@ -71,7 +71,7 @@ def test_a_kill_at_a_failpoint(tmp_path: Path, failpoint: str) -> None:
 def test_a_second_server_on_the_same_folder_says_why_and_leaves(tmp_path: Path) -> None:
     with serving(tmp_path):
         second = start(tmp_path)
-        assert second._process.wait(20) in (1, 2)
+        assert second._process.wait(60) in (1, 2)
         second.stop()
         lines = [line for line in second.output().splitlines() if line]
         assert lines == [f"millstream serve: {tmp_path} is in use by another server."]
@@ -85,7 +85,7 @@ def test_a_damaged_folder_is_refused_in_one_line(tmp_path: Path) -> None:
     data[9] ^= 1
     segment.write_bytes(data)
     server = start(tmp_path)
-    assert server._process.wait(20) == 1
+    assert server._process.wait(60) == 1
     server.stop()
     (line,) = [line for line in server.output().splitlines() if line]
     assert f"wal/{segment.name}: damaged at byte 0" in line

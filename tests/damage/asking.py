@@ -29,7 +29,7 @@ from millstream.client.core.transport import Request as ClientRequest
 from millstream.server import run as server
 from millstream.store.base import StoreError
 
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 NEW_FORK = "/new-fork"
 """What the names of streams begin with that a question creates."""
 BROKEN = 599

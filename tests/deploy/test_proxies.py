@@ -15,7 +15,7 @@ from running import Server
 
 TEXT = {"Content-Type": "text/plain"}
 SECRET = "a secret that is certainly long enough"
-PATIENCE_S = 30
+PATIENCE_S = 60
 Proxy = Callable[..., AbstractContextManager[tuple[Server, str]]]
 
 

@@ -116,7 +116,7 @@ class Page:
 
     def leave(self) -> None:
         if self._python is not None:
-            self._python.communicate(timeout=30)
+            self._python.communicate(timeout=60)
             assert self._python.returncode == 0
         self.terminal.stop()
 

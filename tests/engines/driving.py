@@ -84,7 +84,7 @@ def examples(kind: str) -> int:
 
 TEXT = b"text/plain"
 JSON = b"application/json"
-PATIENCE_S = 30.0
+PATIENCE_S = 60.0
 NO_CHANGES: Changes = {}
 
 T = TypeVar("T")

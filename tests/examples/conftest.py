@@ -44,7 +44,7 @@ def start(name: str, *arguments: str) -> "subprocess.Popen[str]":
 def run(name: str, *arguments: str) -> str:
     """Run an example to its end; give what it printed."""
     process = start(name, *arguments)
-    out, problems = process.communicate(timeout=30)
+    out, problems = process.communicate(timeout=60)
     assert process.returncode == 0, problems
     assert problems == ""
     return out

@@ -60,10 +60,10 @@ def test_a_jobs_log_is_followed_to_its_exit_code(url: str) -> None:
         "import time\nfor n in range(3): print('line', n, flush=True); time.sleep(0.05)\nraise SystemExit(3)"
     )
     with start("job_log.py", "run", url, "--", sys.executable, "-c", script) as job:
-        job.communicate(timeout=30)
+        job.communicate(timeout=60)
     assert job.returncode == 3
     with start("job_log.py", "follow", url) as follower:
-        out, problems = follower.communicate(timeout=30)
+        out, problems = follower.communicate(timeout=60)
     assert (follower.returncode, problems) == (3, "")
     assert out == "line 0\nline 1\nline 2\n-- the job has ended --\n"
     events = list(millstream.stream(url).iter_json())
@@ -74,7 +74,7 @@ def test_a_jobs_log_is_followed_while_it_runs(url: str) -> None:
     millstream.DurableStream.create(url, content_type="application/json", ttl_seconds=7 * 24 * 3600)
     with start("job_log.py", "follow", url) as follower:
         run("job_log.py", "run", url, "--", "echo", "hello")
-        out, problems = follower.communicate(timeout=30)
+        out, problems = follower.communicate(timeout=60)
     assert (follower.returncode, out, problems) == (0, "hello\n-- the job has ended --\n", "")
 
 

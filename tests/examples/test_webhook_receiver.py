@@ -14,7 +14,7 @@ from millstream import DurableStream
 from millstream.subscriptions import Subscriptions
 from running import Server, free_port, millstream
 
-WAIT_S = 30
+WAIT_S = 60
 
 
 @pytest.fixture

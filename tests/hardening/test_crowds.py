@@ -107,7 +107,7 @@ def test_a_server_without_files_left_accepts_again_when_there_are_some() -> None
 
 def until_served(server: Server) -> None:
     """Wait until a newcomer is answered."""
-    deadline_s = time.monotonic() + 20
+    deadline_s = time.monotonic() + 60
     while time.monotonic() < deadline_s:
         with contextlib.suppress(httpx.TransportError):
             if httpx.get(server.url + "/x", timeout=2).status_code == 404:

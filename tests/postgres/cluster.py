@@ -22,7 +22,7 @@ import pytest
 
 from running import free_port
 
-PATIENCE_S = 30.0
+PATIENCE_S = 60.0
 _QUICK = ("fsync=off", "synchronous_commit=off", "full_page_writes=off")
 _SMALL = (
     "shared_buffers=32MB",

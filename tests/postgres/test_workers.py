@@ -13,7 +13,7 @@ import pytest
 from postgres.cluster import shared
 from running import millstream
 
-PATIENCE_S = 20
+PATIENCE_S = 60
 
 
 def children(pid: int) -> list[int]:

@@ -83,7 +83,7 @@ class FaultyProxy:
 
     def __enter__(self) -> Self:
         self._thread.start()
-        assert self._ready.wait(5)
+        assert self._ready.wait(60)
         return self
 
     def __exit__(
@@ -93,7 +93,7 @@ class FaultyProxy:
         traceback: TracebackType | None,
     ) -> None:
         self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(5)
+        self._thread.join(60)
         assert not self._thread.is_alive()
 
     def _run(self) -> None:

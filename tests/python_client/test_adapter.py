@@ -31,7 +31,7 @@ class Process:
 
     def stop(self) -> int:
         self.ask("shutdown")
-        self._process.communicate(timeout=10)
+        self._process.communicate(timeout=60)
         return self._process.returncode
 
 

@@ -272,7 +272,7 @@ def test_subscribers_are_told_of_the_end(shell: Any, any_url: str, method: str, 
     closer = later(millstream.DurableStream(any_url).close)
     seen: list[Any] = []
     with shell.stream(any_url, live=live) as response:
-        getattr(response, method)(seen.append).wait(5)
+        getattr(response, method)(seen.append).wait(60)
         assert response.stream_closed is True
     assert [chunk.stream_closed for chunk in seen] == [False] * (len(seen) - 1) + [True]
     assert {(chunk.up_to_date, chunk.stream_closed) for chunk in seen} <= {(True, False), (True, True)}

@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+import time
 from typing import Any
 
 import pytest
@@ -60,7 +61,7 @@ def test_what_waits_while_a_request_is_in_flight_shares_the_next(
     answers = threading.Event()
 
     def hold(request: Any) -> None:
-        answers.wait(10)
+        answers.wait(60)
 
     with FaultyProxy(server.url, choose=hold) as proxy:
         stream = shell.DurableStream(f"{proxy.url}/{url.split('/', 3)[3]}", content_type=JSON)
@@ -200,7 +201,7 @@ def test_an_append_waits_when_too_much_is_waiting(server: Server, url: str) -> N
     blocked = threading.Event()
 
     def hold(request: Any) -> None:
-        blocked.wait(10)
+        blocked.wait(60)
 
     with FaultyProxy(server.url, choose=hold) as proxy:
         stream = millstream.DurableStream(
@@ -217,10 +218,14 @@ def test_an_append_waits_when_too_much_is_waiting(server: Server, url: str) -> N
 
         thread = threading.Thread(target=write)
         thread.start()
-        thread.join(0.5)
+        give_up_s = time.monotonic() + 60
+        while count <= 100:
+            assert time.monotonic() < give_up_s, "so much need not wait"
+            time.sleep(0.01)
+        thread.join(0.5)  # time for many more, if nothing held it up
         held = count
         blocked.set()
-        thread.join(10)
+        thread.join(60)
         producer.detach()
     assert 100 < held < 300, held
     assert count == 1000

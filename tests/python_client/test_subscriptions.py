@@ -19,7 +19,7 @@ from millstream.subscriptions import (
 from python_client.subscribing import Folder, receiver
 from running import Server
 
-WAIT_S = 30
+WAIT_S = 60
 
 
 @pytest.fixture

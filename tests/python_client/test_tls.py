@@ -63,10 +63,10 @@ def secure_url(server: Server, certificate: tuple[Path, Path]) -> Iterator[str]:
 
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
-    assert started.wait(5)
+    assert started.wait(60)
     yield found[0]
     loop.call_soon_threadsafe(loop.stop)
-    thread.join(5)
+    thread.join(60)
 
 
 @pytest.fixture

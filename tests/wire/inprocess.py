@@ -14,7 +14,7 @@ from millstream.server.run import running_routes
 from millstream.server.settings import Settings
 from millstream.store.memory import memory_store
 
-PATIENCE_S = 30.0
+PATIENCE_S = 60.0
 
 
 class Client:

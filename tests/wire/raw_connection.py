@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from millstream.protocol.sse import Event, Parser
 
-PATIENCE_S = 10.0
+PATIENCE_S = 60.0
 
 
 class HungUpError(Exception):

@@ -76,7 +76,7 @@ def test_a_running_server_keeps_samples_of_its_numbers(start: ServerFactory) -> 
     with start() as server:
         httpx.put(f"{server.url}/s", headers=TEXT)
         httpx.post(f"{server.url}/s", content=b"12345", headers=TEXT)
-        deadline_s = time.monotonic() + 20
+        deadline_s = time.monotonic() + 60
         while True:
             found = httpx.get(f"{server.url}/__ds/history").json()
             samples = [dict(zip(found["columns"], values, strict=True)) for values in found["samples"]]
@@ -94,7 +94,7 @@ def test_a_running_server_keeps_samples_of_its_numbers(start: ServerFactory) -> 
 def test_a_durable_server_tells_how_much_room_there_is() -> None:
     with durable_millstream() as server:
         httpx.put(f"{server.url}/s", content=b"x" * 5000, headers=TEXT)
-        deadline_s = time.monotonic() + 20
+        deadline_s = time.monotonic() + 60
         while (facts := httpx.get(f"{server.url}/__ds/server").json())["storeBytes"] is None:
             assert time.monotonic() < deadline_s, "the sizes were not measured"
         assert facts["storeBytes"] > 5000

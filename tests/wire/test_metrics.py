@@ -55,7 +55,7 @@ def test_the_engine_tells_of_syncs_checkpoints_sizes_and_recovery(tmp_path: Path
         assert found["millstream_log_bytes", ""] > 5000
         assert found["millstream_store_bytes", ""] > 5000
         assert found["millstream_disk_free_bytes", ""] > 0
-        deadline_s = time.monotonic() + 20
+        deadline_s = time.monotonic() + 60
         while not numbers(f"{server.url}/__ds/metrics")["millstream_checkpoint_seconds_count", ""]:
             assert time.monotonic() < deadline_s, "no checkpoint was counted"
             time.sleep(0.2)
@@ -216,7 +216,7 @@ def test_the_admin_port_tells_that_the_server_drains() -> None:
             sending.send(request("POST", "/s", b"", Content_Length="5") + b"he")
             httpx.head(f"{server.url}/s")
             server.signal(signal.SIGTERM)
-            deadline_s = time.monotonic() + 10
+            deadline_s = time.monotonic() + 60
             while httpx.get(f"http://127.0.0.1:{port}/readyz").status_code != 503:
                 assert time.monotonic() < deadline_s
             assert httpx.get(f"http://127.0.0.1:{port}/healthz").status_code == 200
@@ -247,7 +247,7 @@ def test_sizes_are_not_looked_up_again_at_every_scrape() -> None:
 
     store = Counting(MemoryEngine())
     watch = SizeWatch(store)
-    deadline_s = time.monotonic() + 10
+    deadline_s = time.monotonic() + 60
     while (found := watch.latest()) is None:
         assert time.monotonic() < deadline_s
     assert [watch.latest() for _ in range(5)] == [found] * 5

@@ -93,9 +93,9 @@ def test_a_waiting_reader_sees_a_commit_as_one_append(client: httpx.Client, path
 
     reader = threading.Thread(target=read)
     reader.start()
-    assert is_waiting.wait(10)
+    assert is_waiting.wait(60)
     commit(client, path, "a", "b")
-    reader.join(10)
+    reader.join(60)
     assert seen == ["one two"]
 
 

@@ -23,7 +23,7 @@ from millstream.server.settings import Settings
 from unit.server.http.llhttp_only import LlhttpOnly
 
 SETTINGS = Settings(store="memory", allowed_hosts=("*",), long_poll_timeout_ms=1, max_body_bytes=100_000)
-PATIENCE_S = 30.0
+PATIENCE_S = 60.0
 _TURNS = 3  # of the event loop, after which a connection that does not wait has answered
 
 

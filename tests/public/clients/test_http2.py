@@ -13,7 +13,7 @@ from running import ServerFactory, granian_server, hypercorn_server
 
 SERVERS = [granian_server, hypercorn_server]
 TEXT = {"Content-Type": "text/plain"}
-PATIENCE_S = 30
+PATIENCE_S = 60
 
 
 @pytest.mark.parametrize("serve", SERVERS, ids=["granian", "hypercorn"])

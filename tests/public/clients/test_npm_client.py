@@ -15,7 +15,7 @@ from public.clients.contents import ALL, Content
 from running import Server
 
 HERE = Path(__file__).parent
-CONVERSATION_TIMEOUT_S = 30
+CONVERSATION_TIMEOUT_S = 60
 
 pytestmark = [pytest.mark.node, pytest.mark.timeout(240)]
 

@@ -29,7 +29,7 @@ TAILS = [
     ("json", "sse"),
     ("binary", "long-poll"),
 ]
-DELIVERY_TIMEOUT_S = 10
+DELIVERY_TIMEOUT_S = 60
 CLOSING = {"Stream-Closed": "true"}
 
 

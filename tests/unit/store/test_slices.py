@@ -62,7 +62,7 @@ def test_a_step_that_fails_does_not_stop_the_others() -> None:
 
         slices.add(fail)
         slices.add(done.set)
-        await asyncio.wait_for(done.wait(), 10)
+        await asyncio.wait_for(done.wait(), 60)
         return errors
 
     assert [type(error) for error in asyncio.run(main())] == [ValueError]

@@ -42,18 +42,21 @@ def test_each_time_that_the_loop_is_blocked_is_logged_once_with_its_place(
 ) -> None:
     with caplog.at_level(logging.WARNING, "millstream"):
         watchdog = watch(0.25, 2)
-    blocked = [record for record in caplog.records if record.message == "event loop blocked"]
-    assert len(blocked) == 2
-    fields = vars(blocked[0])["millstream_fields"]
-    assert fields["ms"] > 250
-    assert "test_watchdog.py:" in fields["stack"]
-    assert "sleep_on_the_loop < " in fields["stack"]
-    assert observed(watchdog)[1] == 2
+    blocked = [
+        vars(record)["millstream_fields"]
+        for record in caplog.records
+        if record.message == "event loop blocked"
+    ]
+    mine = [fields for fields in blocked if "sleep_on_the_loop < " in fields["stack"]]
+    assert len(mine) == 2  # a busy machine may hold up the loop elsewhere, too
+    assert mine[0]["ms"] > 250
+    assert "test_watchdog.py:" in mine[0]["stack"]
+    assert observed(watchdog)[1] >= 2
 
 
 def test_an_idle_loop_is_measured_and_nothing_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, "millstream"):
-        watchdog = watch(2.0, 0)
+        watchdog = watch(60.0, 0)
     assert observed(watchdog)[0] >= 1
     assert not caplog.records
 

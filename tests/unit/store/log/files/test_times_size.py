@@ -39,6 +39,13 @@ CASES = [
 ]
 
 
+BURSTS = [  # appends in a burst, milliseconds between them, milliseconds between bursts, bytes
+    (200, 30, 600_000, 1.1),
+    (50, 200, 86_400_000, 1.65),
+    (20, 1_000, 3_600_000, 2.0),
+]
+
+
 def _times(sort: str, apart_ms: int, count: int) -> "array[int]":
     rng = random.Random(f"{sort} {apart_ms}")
     distances = [round(SORTS[sort](rng, apart_ms)) for _ in range(count)]
@@ -48,7 +55,20 @@ def _times(sort: str, apart_ms: int, count: int) -> "array[int]":
 @pytest.mark.parametrize(("sort", "apart_ms", "most"), CASES)
 def test_times_in_files_take_few_bytes(sort: str, apart_ms: int, most: float) -> None:
     """X7: all that a page of times has, its first time and its checksum included."""
-    times = _times(sort, apart_ms, PAGES * PAGE_ENTRIES)
+    assert _bytes_each(_times(sort, apart_ms, PAGES * PAGE_ENTRIES)) <= most
+
+
+@pytest.mark.parametrize(("count", "apart_ms", "pause_ms", "most"), BURSTS)
+def test_times_of_bursts_take_few_bytes(count: int, apart_ms: int, pause_ms: int, most: float) -> None:
+    """X7: as tokens and events come, at random within a burst and between bursts."""
+    rng = random.Random(count)
+    means = ([pause_ms] + [apart_ms] * (count - 1)) * (PAGES * PAGE_ENTRIES // count + 1)
+    distances = [round(rng.expovariate(1 / mean)) for mean in means[: PAGES * PAGE_ENTRIES]]
+    assert _bytes_each(array("Q", list(accumulate(distances, initial=CREATED_MS))[1:])) <= most
+
+
+def _bytes_each(times: "array[int]") -> float:
+    """Write pages of times as checkpoints do, read each again, and give the bytes an append takes."""
     ends = array("Q", range(100, 100 * len(times) + 1, 100))
     place, size = Filed(Layout(2**26)), 0
     step = 100  # for each checkpoint
@@ -67,7 +87,7 @@ def test_times_in_files_take_few_bytes(sort: str, apart_ms: int, most: float) ->
             place = after
     assert place.times_end == size
     assert place.recent == b""
-    assert size / len(times) <= most
+    return size / len(times)
 
 
 def _bound(times: "array[int]") -> float:

@@ -9,7 +9,7 @@ import pytest
 
 from millstream.store.log.wal.commit import CommitThread, Durable, Failed, Full, Outcome
 
-PATIENCE_S = 30
+PATIENCE_S = 60
 
 
 class StubLog:

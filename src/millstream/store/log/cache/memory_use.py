@@ -2,9 +2,9 @@
 
 The cost of an entry is a constant, which was measured (`tests/unit/store/log/cache/test_memory_use.py` does
 it again), its texts, and what only some streams have: producers, parts, marks, several slots in packs. All of
-that is added up when a stream arrives and leaves, and counted again after a checkpoint has saved it: an append
-adds nothing. The
-bytes of appends that no file has yet are not in these sums; the journal counts them (`changed_bytes`).
+that is added up when a stream arrives and leaves, and counted again after a checkpoint has saved it: an
+append adds nothing. The bytes of appends that no file has yet are not in these sums; the journal counts them
+(`changed_bytes`), and checkpoints what they take beside (`working_bytes`).
 
 The order is that of a clock: the oldest is looked at first. One that was used since, or cannot leave, goes to
 the end.

@@ -197,7 +197,8 @@ class StreamEntry(msgspec.Struct, eq=False, gc=False):
 
     def time_at(self, position: int) -> int:
         """Give when the append arrived that holds a byte, inherited or not."""
-        content = self.owner(position)[0].content
+        is_own = position >= self.stream.base
+        content = self.content if is_own else self.owner(position)[0].content
         return content.time_of(content.count(position))
 
     def times_of(self, start: int, end: int) -> tuple[int, int]:

@@ -243,6 +243,12 @@ class Catalog:
         for row in self._reader.execute(f"{self._row} order by id"):
             yield Row(*row)
 
+    def ids(self, after: int, limit: int) -> list[int]:
+        """Give the ids of streams after another, in order."""
+        query = "select id from streams where id > ? order by id limit ?"
+        self._must_be_whole()
+        return [id for (id,) in self._reader.execute(query, (after, limit))]
+
     def fact(self, name: str) -> int:
         """Give a stored number; 0 when there is none."""
         table = "numbers" if self._version >= _WITH_PRODUCERS else "facts"

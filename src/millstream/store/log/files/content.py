@@ -36,6 +36,7 @@ from millstream.store.log.files.open_files import StreamFiles
 from millstream.store.log.files.own_files import OwnFiles
 from millstream.store.log.files.packs import PackedBytes, slot_bytes
 from millstream.store.log.files.places import NOWHERE, Filed, Former, Packed, Place, Slot
+from millstream.store.log.files.sums import ContentSums
 from millstream.store.log.files.writing import NOTHING_TRIMMED, Unflushed
 from millstream.store.pieces import Piece, Pieces
 
@@ -106,6 +107,28 @@ class StreamContent(msgspec.Struct, eq=False, gc=False):
         # When a stream in packs gets files, that is from its beginning on.
         saved_extent = WHOLE if isinstance(place, Packed) else extent
         return cls(files, id, base, layout, created_ms, Pieces(flushed), extent, saved_extent, place, saved)
+
+    @classmethod
+    def beginning_at(cls, files: StreamFiles, stream: Stream, position: int, append: int) -> "StreamContent":
+        """Give the place for a stream that has lost what was before a position: so many appends.
+
+        Packs hold a stream from its base on, so it gets files of its own. Their index begins with a page,
+        whose first entries stand for appends that are gone.
+        """
+        if position == stream.base:
+            return cls.of(files, stream, position, 0)
+        first = append // layout.PAGE_ENTRIES * layout.PAGE_ENTRIES
+        begin = position - stream.base
+        place = Filed(
+            first_layout(stream.retention),
+            ContentSums(stream.id, begin, None).partial,
+            begins=(begin,),
+            first_entry=first,
+        )
+        content = cls.of(files, stream, position, first, place)
+        for _ in range(append - first):
+            content.append(b"", stream.created_ms)
+        return content
 
     def _reopen(self, place: Place, end: int, appends: int) -> SavedBytes:
         return _open(self._files, self._id, self._base, self._created_ms, place, end, appends)
@@ -230,7 +253,7 @@ class StreamContent(msgspec.Struct, eq=False, gc=False):
             is_same &= next_layout is None and place.released is None
             if place.released is not None:
                 place = msgspec.structs.replace(place, released=None)  # this checkpoint has removed them
-        if self._pieces.end == saved.end and is_same:
+        if not len(self._pieces) and is_same:
             return None
         data, ends, times = self._pieces.all()
         return Unflushed(

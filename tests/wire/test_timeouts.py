@@ -250,3 +250,25 @@ def test_a_client_that_asks_for_too_much_at_once_is_not_read_from() -> None:
             assert [await client.status() for _ in range(31)] == [204] * 31
 
     run(main())
+
+
+def test_a_held_up_event_loop_takes_no_time_from_clients() -> None:
+    """A request that has arrived in part meanwhile is answered; so is one that was refused by its head."""
+
+    async def main() -> None:
+        async with serving(max_body_bytes=1000) as served:
+            client, large = await with_stream(served), await served.connect()
+            client.send(b"GET /s?offset=-1 ")
+            await until(lambda: received(served) > 0)
+            large.send(request("POST", "/s", b"", Content_Length="1000000") + b"x")
+            await until(lambda: any(connection._closing for connection in served.native.connections))
+            served.hold_up(100.0)
+            assert len(served.native.connections) == 2
+            client.send(b"HTTP/1.1\r\nHost: h\r\n\r\n")
+            assert await client.status() == 200
+            large.send(b"x" * 10_000)
+            assert await large.status() == 413
+            served.pass_time(_LINGER_S + 1)
+            await until(lambda: len(served.native.connections) == 1)
+
+    run(main())

@@ -92,6 +92,7 @@ def lines() -> list[Line]:
         Line(ALL["sse-1000"], "p99", p99, most=1.2),
         ratio("sse-10000", 0.0, rounds=1),  # its readers check that they get everything, in order
         Line(ALL["idle-crowd"], "KiB", own, most=2.5, rounds=1),
+        Line(ALL["stalled-readers"], "MiB", own, most=1.0, rounds=1),
         Line(ALL["synced-disturbance"], "x idle", own, most=3.0),
     ]
 

@@ -11,6 +11,7 @@ from bench.scenarios import (
     many_streams,
     openings,
     small_reads,
+    stalled,
 )
 from bench.studies import Study
 
@@ -23,6 +24,7 @@ ALL: dict[str, Scenario] = {
         catch_ups.ALL,
         fan_outs.ALL,
         idle_memory.ALL,
+        stalled.ALL,
         openings.ALL,
     )
     for scenario in scenarios

@@ -151,7 +151,12 @@ def _spark(kind: str, kills: int) -> Callable[[Path, float], str]:
     def ordeal(scratch: Path, scale: float) -> str:
         from spark.sink import kills as loops
 
-        loop = {"drivers": loops.kill_drivers, "executors": loops.kill_executors}[kind]
+        found = {
+            "drivers": loops.kill_drivers,
+            "executors": loops.kill_executors,
+            "dedup": loops.kill_dedup,
+        }
+        loop = found[kind]
         return loop(scratch, max(1, round(kills * scale)), progress=True)
 
     return ordeal
@@ -284,6 +289,7 @@ ORDEALS: dict[str, Callable[[Path, float], str]] = {
     "spark-cluster": _with_java(_spark_cluster),
     "spark-connect": _with_java(_spark_connect),
     "spark-drivers": _with_java(_spark("drivers", 50)),
+    "spark-dedup": _with_java(_spark("dedup", 20)),
     "spark-executors": _with_java(_spark("executors", 50)),
 }
 

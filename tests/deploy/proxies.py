@@ -13,25 +13,28 @@ DEPLOY = Path(__file__).parents[2] / "deploy"
 
 
 @contextmanager
-def nginx(folder: Path, *arguments: str) -> Iterator[tuple[Server, str]]:
+def nginx(folder: Path, *arguments: str, has_tls: bool = True) -> Iterator[tuple[Server, str]]:
     """millstream behind nginx; gives the server and the proxy's URL."""
     port = free_port()
     issue(folder)
     with millstream("--trust-forwarded", *arguments) as server:
+        # On a slow machine a thousand readers take their time, which a reader would not wait.
+        patience = {} if has_tls else {"proxy_cache_lock_timeout 25s;": "proxy_cache_lock_timeout 100s;"}
         config = replaced(
             (DEPLOY / "nginx.conf").read_text(),
             {
                 "server 127.0.0.1:4437;": f"server {server.url.removeprefix('http://')};",
-                "listen 443 ssl http2;": f"listen 127.0.0.1:{port} ssl http2;",
+                "listen 443 ssl http2;": f"listen 127.0.0.1:{port}{' ssl http2' if has_tls else ''};",
                 "/etc/nginx/tls/cert.pem": str(folder / "cert.pem"),
                 "/etc/nginx/tls/key.pem": str(folder / "key.pem"),
                 "/var/cache/nginx/millstream": str(folder / "cache"),
-            },
+            }
+            | patience,
         )
         (folder / "nginx.conf").write_text(_AROUND % {"folder": folder, "ours": config})
         command = ["nginx", "-e", "stderr", "-p", str(folder), "-c", str(folder / "nginx.conf")]
         with started(command, listening_on(port)) as proxy:
-            yield server, f"https://127.0.0.1:{port}"
+            yield server, f"{'https' if has_tls else 'http'}://127.0.0.1:{port}"
             assert proxy.exit_code is None
 
 
@@ -41,7 +44,8 @@ daemon off;
 master_process off;
 pid %(folder)s/nginx.pid;
 error_log stderr warn;
-events { worker_connections 512; }
+worker_rlimit_nofile 8192;
+events { worker_connections 4096; }
 http {
     access_log off;
     client_body_temp_path %(folder)s/body;

@@ -28,6 +28,7 @@ PROSE = [
     Prose(
         "docs/scale.md", "console", "$ pip ", "installs, and needs a database; tests/postgres runs servers"
     ),
+    Prose("docs/migrate.md", "console", "$ millstream migrate", "needs a database; tests/migration runs it"),
     Prose("docs/deployment.md", "console", "$ sudo ", "changes the machine; tests/deploy verifies the unit"),
     Prose("docs/deployment.md", "text", "MILLSTREAM_AUTH_SECRET=", "a file with the reader's secret"),
     Prose("docs/deployment.md", "console", "$ docker ", "needs a container engine"),
@@ -41,6 +42,9 @@ PROSE = [
         )
         for page in ("docs/pipelines.md", "docs/commands.md")
     ),
+    Prose("docs/pipelines.md", "ini", "# /etc/systemd", "a unit for the reader's machine"),
+    Prose("docs/pipelines.md", "python", "from datetime", "needs Airflow"),
+    Prose("docs/pipelines.md", "python", "from databricks", "needs Databricks"),
     Prose(
         "docs/guides/javascript.md", "javascript", "import ", "tests/public/clients/test_restarts.py runs it"
     ),

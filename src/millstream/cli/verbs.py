@@ -43,6 +43,10 @@ PIPELINES: Final = {
     "derive": Verb(
         "pipelines.derive:derive", "Derive streams from streams by SQL or a Python function, exactly once."
     ),
+    "dedup": Verb("pipelines.dedup:dedup", "Copy streams to one stream with each key once, exactly once."),
+    "requeue": Verb(
+        "pipelines.requeue:requeue", "Bring dead letters back to their streams, repaired, exactly once."
+    ),
     "replay": Verb("pipelines.replay:replay", "Write a table to streams, exactly once."),
     "profile": Verb("pipelines.profile:profile", "Publish counts, bytes, lag and schema changes of streams."),
 }
@@ -91,6 +95,7 @@ VERBS: Final[Table] = {
     "check": Verb("check:check", "Verify a data folder that no server uses."),
     "backup": Verb("backup:backup", "Copy a data folder, even while a server uses it."),
     "restore": Verb("backup:restore", "Restore a backup to a data folder, and verify it."),
+    "migrate": Verb("migrate:migrate", "Move all streams to another place, verified."),
     "bench": Verb("bench:bench", "Load a running server for some seconds, and measure it."),
     "completion": Verb("completion:completion", "Print a shell's completions."),
     "client-adapter": Verb(

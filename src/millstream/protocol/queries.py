@@ -4,7 +4,7 @@ A parameter that is given twice is refused when it is asked for, rather than one
 O3). Unknown parameters are ignored (rule G7).
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from urllib.parse import unquote_to_bytes
 
 from millstream.protocol.errors import MalformedError
@@ -15,11 +15,15 @@ _PERCENT, _PLUS = b"%+"
 class Query:
     """The parameters of a URL."""
 
-    __slots__ = ("_repeated", "_values")
+    __slots__ = ("_repeated", "_values", "one")
+
+    one: Callable[[bytes], bytes | None]
+    """Gives a parameter's value, None when it is absent; a repeated one is refused (rule O3)."""
 
     def __init__(self, raw: bytes) -> None:
         self._values: dict[bytes, bytes] = {}
         self._repeated: set[bytes] | None = None  # most queries need no set
+        self.one = self._values.get  # a read asks for seven: as long as none is repeated, this is enough
         if not raw:
             return
         values, escaped = self._values, _PERCENT in raw or _PLUS in raw
@@ -29,13 +33,13 @@ class Query:
                 name, value = _unescape(name), _unescape(value)
             if name in values:
                 self._repeated = {name, *(self._repeated or ())}
+                self.one = self._one_checked
             values[name] = value
 
     def __len__(self) -> int:
         return len(self._values)
 
-    def one(self, name: bytes) -> bytes | None:
-        """Give a parameter's value, None when it is absent; a repeated one is refused (rule O3)."""
+    def _one_checked(self, name: bytes) -> bytes | None:
         if self._repeated is not None and name in self._repeated:
             raise MalformedError("REPEATED_PARAMETER", f"The parameter {name.decode()} may be given once.")
         return self._values.get(name)

@@ -96,6 +96,8 @@ class StreamEntry(msgspec.Struct, eq=False, gc=False):
     """The durable configuration, while that of the accepted state is not durable yet."""
     hidden_changes: int = 0
     """How many changes of the configuration are not durable yet."""
+    varying_bytes: int = 0
+    """What an engine with a memory budget has counted for what most streams have none of."""
 
     def __post_init__(self) -> None:
         stream = self.stream
@@ -195,7 +197,8 @@ class StreamEntry(msgspec.Struct, eq=False, gc=False):
 
     def time_at(self, position: int) -> int:
         """Give when the append arrived that holds a byte, inherited or not."""
-        content = self.owner(position)[0].content
+        is_own = position >= self.stream.base
+        content = self.content if is_own else self.owner(position)[0].content
         return content.time_of(content.count(position))
 
     def times_of(self, start: int, end: int) -> tuple[int, int]:

@@ -77,12 +77,18 @@ def test_archive_is_a_command(pipes: Pipes, in_shared_spark: Command) -> None:
             pipes.url,
             *("archive", pipes.streams.name("in/*"), "table", "--schema", "n long", "--until-closed"),
             *("--partition-by", "stream", "--dead-letters", pipes.streams.name("bad"), *CORES),
+            *("--expect-or-drop", "small: n < 25", "--metrics", "archive.prom"),
             cwd=pipes.folder,
         )
     )
     assert (done["pipeline"], done["rows"], done["deadLetters"], done["lagBytes"]) == ("archive", 31, 1, 0)
+    assert done["expectations"] == {"small": 5}
+    metrics = (pipes.folder / "archive.prom").read_text()
+    assert 'millstream_pipeline_rows_total{pipeline="archive"} 31\n' in metrics
+    assert 'unmet_expectations_total{pipeline="archive",rule="small"} 5\n' in metrics
+    assert 'millstream_pipeline_running{pipeline="archive"} 0\n' in metrics
     rows = pipes.spark.read.parquet(pipes.path("table")).select("n").collect()
-    assert sorted(row.n for row in rows) == list(range(30))
+    assert sorted(row.n for row in rows) == list(range(25))
 
 
 def test_profile_is_a_command(pipes: Pipes, in_shared_spark: Command) -> None:
@@ -124,6 +130,12 @@ def test_without_java_the_package_to_install_is_named(pipes: Pipes, tmp_path: Pa
         (["derive", "*", "o", "--checkpoint", "c", "--sql", "x", "--schema", "id"], 2, "no type"),
         (["archive", "*", "table", "--input-option", "multiLine=true"], 2, "option multiLine: is not known"),
         (["archive", "*", "table", "--input-option", "nothing"], 2, "is not KEY=VALUE"),
+        (["archive", "*", "table", "--expect", "n > 0"], 2, "'n > 0' has no name"),
+        (["archive", "*", "table", "--expect-or-fail", "small: (n < 0"], 2, "small: '(n < 0' has a bracket"),
+        (["archive", "*", "table", "--metrics", "no/folder/x"], 2, "nor a file in a folder"),
+        (["dedup", "*", "out", "--checkpoint", "c"], 2, "--key is missing"),
+        (["requeue", "nowhere", "--checkpoint", "c"], 4, "millstream list"),
+        (["derive", "*", "o", "--checkpoint", "c", "--sql", "x", "--table", "t"], 2, "need each other"),
         (["derive", "*", "out", "--checkpoint", "c"], 2, "--sql and --function"),
         (["derive", "*", "out", "--sql", "select 1"], 2, "--checkpoint is missing"),
         (["derive", "*", "out", "--checkpoint", "c", "--function", "no_module:f"], 2, "cannot be found"),

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from cli.commands import COMMAND
 from millstream import DurableStream, stream
 from running import Server, durable_millstream
 from spark.sink.cluster import Cluster, cluster
@@ -29,16 +30,7 @@ def kill_drivers(scratch: Path, kills: int, seed: int = 0, *, progress: bool = F
     """Kill the whole driver, its JVM included, so many times."""
     with durable_millstream() as server:
         copying = _Copying(server, scratch)
-        chance = random.Random(seed)
-        for number in range(kills):
-            copying.feed()
-            with copying.running(seed=number) as driver:
-                if copying.sees_progress(driver):
-                    time.sleep(chance.uniform(0, 2))
-                _kill_group(driver)
-            if progress:
-                print(f"  {number + 1} kills, {copying.tail()} of {copying.fed} rows", flush=True)
-        copying.finish(seed=kills)
+        _kill_copying(copying, kills, seed, progress=progress)
         return f"{kills} kills of the driver: {copying.verify()}"
 
 
@@ -63,6 +55,14 @@ def kill_executors(scratch: Path, kills: int, seed: int = 0, *, progress: bool =
         return f"{killed} kills of executors: {copying.verify()}"
 
 
+def kill_dedup(scratch: Path, kills: int, seed: int = 0, *, progress: bool = False) -> str:
+    """Kill `millstream pipeline dedup`, which reads every row several times, in different batches."""
+    with durable_millstream() as server:
+        copying = _Deduplicating(server, scratch)
+        _kill_copying(copying, kills, seed, progress=progress)
+        return f"{kills} kills of dedup: {copying.verify()}"
+
+
 class _Copying:
     """One input, one output, one checkpoint, and many runs of a query between them."""
 
@@ -85,12 +85,10 @@ class _Copying:
     @contextmanager
     def running(self, seed: int) -> Iterator[subprocess.Popen[bytes]]:
         """Start a driver in a session of its own; whatever is left of it ends with the block."""
-        command = [sys.executable, "-m", "spark.sink.driver", self._url, FOLDER, str(self._checkpoint)]
-        command += ["--seed", str(seed), *self._arguments]
         path = os.pathsep.join([str(TESTS), os.environ.get("PYTHONPATH", "")])
         with self._log.open("ab") as log:
             driver = subprocess.Popen(
-                command,
+                self._command(seed),
                 stdout=log,
                 stderr=log,
                 env={**os.environ, "PYTHONPATH": path},
@@ -100,6 +98,10 @@ class _Copying:
                 yield driver
             finally:
                 _kill_group(driver)
+
+    def _command(self, seed: int) -> list[str]:
+        command = [sys.executable, "-m", "spark.sink.driver", self._url, FOLDER, str(self._checkpoint)]
+        return [*command, "--seed", str(seed), *self._arguments]
 
     def sees_progress(self, driver: subprocess.Popen[bytes]) -> bool:
         """Wait until another batch is in the output; False when the driver has ended instead."""
@@ -149,6 +151,36 @@ class _Copying:
 
     def _printed(self) -> str:
         return self._log.read_text(errors="replace")[-4000:]
+
+
+class _Deduplicating(_Copying):
+    """The rows are fed again and again, and a key is a row's number."""
+
+    def feed(self) -> None:
+        super().feed()
+        chance = random.Random(self.fed)
+        self._input.append_all([{"n": chance.randrange(self.fed)} for _ in range(ROWS // 2)])
+
+    def _command(self, seed: int) -> list[str]:
+        return [
+            *(*COMMAND, "pipeline", "dedup", f"{FOLDER}/in", f"{FOLDER}/out", "--url", self._url),
+            *("--key", "n", "--schema", "n long", "--once", "--checkpoint", str(self._checkpoint)),
+            *("--input-option", f"maxRowsPerTrigger={ROWS // 4}", "--dead-letters", f"{FOLDER}/bad"),
+            *("--master", "local[2]", "--conf", "spark.driver.memory=512m"),
+        ]
+
+
+def _kill_copying(copying: _Copying, kills: int, seed: int, *, progress: bool) -> None:
+    chance = random.Random(seed)
+    for number in range(kills):
+        copying.feed()
+        with copying.running(seed=number) as driver:
+            if copying.sees_progress(driver):
+                time.sleep(chance.uniform(0, 2))
+            _kill_group(driver)
+        if progress:
+            print(f"  {number + 1} kills, {copying.tail()} of {copying.fed} rows", flush=True)
+    copying.finish(seed=kills)
 
 
 def _kill_group(process: subprocess.Popen[bytes]) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from spark.sink.kills import kill_drivers, kill_executors
+from spark.sink.kills import kill_dedup, kill_drivers, kill_executors
 
 TIMEOUT_S = 900
 
@@ -17,6 +17,11 @@ pytestmark = pytest.mark.skipif(
 @pytest.mark.timeout(TIMEOUT_S)
 def test_a_driver_that_is_killed_loses_and_doubles_nothing(tmp_path: Path) -> None:
     assert "0 lost, 0 doubled" in kill_drivers(tmp_path, kills=1)
+
+
+@pytest.mark.timeout(TIMEOUT_S)
+def test_a_dedup_that_is_killed_loses_and_doubles_nothing(tmp_path: Path) -> None:
+    assert "0 lost, 0 doubled" in kill_dedup(tmp_path, kills=1)
 
 
 @pytest.mark.timeout(TIMEOUT_S)

@@ -20,6 +20,9 @@ def archive(
     compact_files: Annotated[
         int, typer.Option(min=0, help="Merge this many small files of a folder into one; 0 disables it.")
     ] = 20,
+    expect: options.Expect = None,
+    expect_or_drop: options.ExpectOrDrop = None,
+    expect_or_fail: options.ExpectOrFail = None,
     on_bad_record: options.OnBadRecord = "dead-letter",
     dead_letters: options.DeadLetters = "_dead-letters",
     until_closed: options.UntilClosed = False,
@@ -30,6 +33,7 @@ def archive(
     master: options.Master = None,
     remote: options.Remote = None,
     conf: options.Conf = None,
+    metrics: options.Metrics = None,
     output_format: OutputFormat = None,
     url: Url = None,
     token: Token = None,
@@ -50,6 +54,7 @@ def archive(
         every = "10 seconds"
     with running.failures():
         options.check(schema)
+        rules = options.rules(expect, expect_or_drop, expect_or_fail)
         there = targets.server(url, token, profile)
         source = Input(
             url=there.url,
@@ -69,6 +74,7 @@ def archive(
             partition_by=options.listed(partition_by),
             pace=Pace(until_closed=until_closed, once=once, every=every),
             bad=bad,
+            rules=rules,
             checkpoint=checkpoint,
             compact_files=compact_files,
             on_progress=show,
@@ -76,5 +82,6 @@ def archive(
         master=master,
         remote=remote,
         conf=conf,
+        metrics=metrics,
         output_format=output_format,
     )

@@ -1,17 +1,13 @@
 """`millstream pipeline derive`: streams to other streams."""
 
-import importlib
-import importlib.util
-from collections.abc import Callable
-from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from millstream.cli import targets
 from millstream.cli.exits import Exit, Failure
 from millstream.cli.output import OutputFormat
-from millstream.cli.pipelines import options, running
+from millstream.cli.pipelines import options, running, transforms
 from millstream.cli.targets import Profile, Token, Url
 
 
@@ -31,10 +27,20 @@ def derive(
         str | None, typer.Option(help="The column with the event time, for windows.", metavar="COLUMN")
     ] = None,
     watermark: Annotated[str, typer.Option(help="How late a record may be.", metavar="TIME")] = "1 minute",
+    table: Annotated[
+        str | None,
+        typer.Option(help="Keep a live table: write the rows that change, with this type.", metavar="TYPE"),
+    ] = None,
+    key: Annotated[
+        list[str] | None, typer.Option(help="A column of the live table's key; repeatable.", metavar="COLUMN")
+    ] = None,
     closes: Annotated[
         str | None,
         typer.Option(help="With --until-closed: other streams to close at the end.", metavar="GLOB"),
     ] = None,
+    expect: options.Expect = None,
+    expect_or_drop: options.ExpectOrDrop = None,
+    expect_or_fail: options.ExpectOrFail = None,
     on_bad_record: options.OnBadRecord = "dead-letter",
     dead_letters: options.DeadLetters = "_dead-letters",
     until_closed: options.UntilClosed = False,
@@ -46,6 +52,7 @@ def derive(
     master: options.Master = None,
     remote: options.Remote = None,
     conf: options.Conf = None,
+    metrics: options.Metrics = None,
     output_format: OutputFormat = None,
     url: Url = None,
     token: Token = None,
@@ -62,17 +69,21 @@ def derive(
         raise Failure(
             Exit.USAGE, "One of --sql and --function is needed", "`--sql 'select * from input'` copies"
         )
+    if (table is None) != (not key):
+        raise Failure(Exit.USAGE, "--table and --key need each other", "--table sums --key product")
     running.ready(remote)
     from millstream.spark.pipelines import derive as pipeline
     from millstream.spark.pipelines.inputs import Input, Pace, look
     from millstream.spark.pipelines.outputs import Output
     from millstream.spark.pipelines.records import BadRecords
+    from millstream.spark.pipelines.stateful.changes import LiveTable
 
-    query = _query(sql) if sql is not None else ""
+    query = transforms.query(sql) if sql is not None else ""
     if function is not None:
-        _find(function)
+        transforms.find(function)
     with running.failures():
         options.check(schema)
+        rules = options.rules(expect, expect_or_drop, expect_or_fail)
         there = targets.server(url, token, profile)
         source = Input(
             url=there.url,
@@ -94,49 +105,21 @@ def derive(
         lambda spark, show: pipeline.derive(
             spark,
             source,
-            _function(function) if function is not None else query,
+            transforms.function(function) if function is not None else query,
             written,
             checkpoint=kept,
             schema=schema,
             event_time=event_time,
             watermark=watermark,
+            table=LiveTable(type=table, key=tuple(key)) if table is not None and key else None,
             pace=Pace(until_closed=until_closed, once=once, every=every),
             bad=bad,
+            rules=rules,
             on_progress=show,
         ),
         master=master,
         remote=remote,
         conf=conf,
+        metrics=metrics,
         output_format=output_format,
     )
-
-
-def _query(text: str) -> str:
-    return Path(text[1:]).read_text() if text.startswith("@") else text
-
-
-_HINT = "Give it as MODULE:NAME; modules in the current folder are found"
-
-
-def _find(name: str) -> None:
-    """Check that the module exists, before Spark is started."""
-    running.let_workers_find_modules()
-    module, colon, attribute = name.partition(":")
-    try:
-        found = importlib.util.find_spec(module) if module and colon and attribute else None
-    except (ImportError, ValueError):
-        found = None
-    if found is None:
-        raise Failure(Exit.USAGE, f"--function {name!r} cannot be found", _HINT)
-
-
-def _function(name: str) -> Callable[..., Any]:
-    """Import the function; modules that define UDFs need a session."""
-    module, _, attribute = name.partition(":")
-    try:
-        found = getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError) as error:
-        raise Failure(Exit.USAGE, f"--function {name!r} cannot be imported: {error}", _HINT) from None
-    if not callable(found):
-        raise Failure(Exit.USAGE, f"--function {name!r} is not a function", _HINT)
-    return found  # type: ignore[no-any-return]  # whatever a user's module holds

@@ -1,10 +1,13 @@
 """Options that every pipeline has."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from millstream.cli.exits import Exit, Failure
+
+if TYPE_CHECKING:
+    from millstream.spark.pipelines.quality.rules import Rule
 
 Streams = Annotated[
     str,
@@ -29,6 +32,18 @@ OnBadRecord = Annotated[
     str,
     typer.Option("--on-bad-record", help="dead-letter or fail.", metavar="WHAT"),
 ]
+Expect = Annotated[
+    list[str] | None,
+    typer.Option("--expect", help="'NAME: CONDITION'; others are bad records. Repeatable.", metavar="RULE"),
+]
+ExpectOrDrop = Annotated[
+    list[str] | None,
+    typer.Option("--expect-or-drop", help="'NAME: CONDITION'; others are left out.", metavar="RULE"),
+]
+ExpectOrFail = Annotated[
+    list[str] | None,
+    typer.Option("--expect-or-fail", help="'NAME: CONDITION'; others stop it.", metavar="RULE"),
+]
 DeadLetters = Annotated[str, typer.Option(help="The stream for bad records.", metavar="STREAM")]
 Master = Annotated[
     str | None, typer.Option(help="A Spark cluster; default: local[*].", metavar="URL", show_default=False)
@@ -44,6 +59,12 @@ InputOptions = Annotated[
 OutputOptions = Annotated[
     list[str] | None,
     typer.Option("--output-option", help="An option of the output; repeatable.", metavar="KEY=VALUE"),
+]
+
+
+Metrics = Annotated[
+    str | None,
+    typer.Option(help="Show metrics at a port, or write them to a file.", metavar="[HOST]:PORT|FILE"),
 ]
 
 
@@ -64,6 +85,16 @@ def check(schema: str | None) -> None:
 
     if schema is not None:
         check_schema(schema)
+
+
+def rules(
+    expect: list[str] | None, or_drop: list[str] | None, or_fail: list[str] | None
+) -> "tuple[Rule, ...]":
+    """Parse what is expected of records, before Spark is started."""
+    from millstream.spark.pipelines.quality.rules import DROP, FAIL, QUARANTINE, checked, rule
+
+    given = ((QUARANTINE, expect), (DROP, or_drop), (FAIL, or_fail))
+    return checked(rule(text, action) for action, texts in given for text in texts or [])
 
 
 def listed(text: str) -> list[str]:

@@ -13,6 +13,11 @@ from millstream.cli.targets import Profile, Token, Url
 def profile(
     streams: options.Streams,
     output: Annotated[str, typer.Argument(help="The stream to publish to.")] = "/_profile",
+    schema: options.Schema = None,
+    expect: Annotated[
+        list[str] | None,
+        typer.Option(help="'NAME: CONDITION'; count other records. Repeatable.", metavar="RULE"),
+    ] = None,
     until_closed: options.UntilClosed = False,
     once: options.Once = False,
     every: options.Every = None,
@@ -22,6 +27,7 @@ def profile(
     master: options.Master = None,
     remote: options.Remote = None,
     conf: options.Conf = None,
+    metrics: options.Metrics = None,
     output_format: OutputFormat = None,
     url: Url = None,
     token: Token = None,
@@ -38,6 +44,8 @@ def profile(
     if not (until_closed or once or every):
         every = pipeline.EVERY
     with running.failures():
+        options.check(schema)
+        rules = options.rules(expect, None, None)
         there = targets.server(url, token, profile)
         source = Input(
             url=there.url,
@@ -59,11 +67,14 @@ def profile(
             source,
             written,
             checkpoint=kept,
+            schema=schema,
+            rules=rules,
             pace=Pace(until_closed=until_closed, once=once, every=every),
             on_progress=show,
         ),
         master=master,
         remote=remote,
         conf=conf,
+        metrics=metrics,
         output_format=output_format,
     )

@@ -49,6 +49,7 @@ def replay(
     master: options.Master = None,
     remote: options.Remote = None,
     conf: options.Conf = None,
+    metrics: options.Metrics = None,
     output_format: OutputFormat = None,
     url: Url = None,
     token: Token = None,
@@ -101,5 +102,6 @@ def replay(
         master=master,
         remote=remote,
         conf=conf,
+        metrics=metrics,
         output_format=output_format,
     )

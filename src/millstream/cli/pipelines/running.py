@@ -32,6 +32,7 @@ _CODES: Final = {
     "AnalysisException": (Exit.USAGE, "Are the names of columns and tables right?"),
     "ArchiveError": (Exit.CONFLICT, ""),
     "BadRecordError": (Exit.BAD_INPUT, "--on-bad-record dead-letter sets such records aside and continues"),
+    "ExpectationError": (Exit.BAD_INPUT, "--expect sets such records aside and continues"),
     "LateRecordError": (Exit.BAD_INPUT, "A longer --watermark waits for them"),
     "RowError": (Exit.BAD_INPUT, ""),
     "NothingToReadError": (Exit.NOT_FOUND, "`millstream list` shows what there is"),
@@ -61,17 +62,18 @@ def run(
     master: str | None,
     remote: str | None,
     conf: list[str] | None,
+    metrics: str | None,
     output_format: Format | None,
 ) -> None:
     """Start Spark, run a pipeline to its end, and report the result."""
     settings = pairs(conf, "--conf")
     let_workers_find_modules()
     output = StandardOutput(output_format)
-    with activity("starting Spark ...") as announce:
+    with _exposed(metrics, verb) as report, activity("starting Spark ...") as announce:
         spark = start(f"millstream {verb}", master=master, remote=remote, settings=settings)
         try:
             with failures():
-                done = pipeline(spark, _shown(output, verb, announce))
+                done = pipeline(spark, _shown(output, verb, announce, report))
         finally:
             if remote is None:
                 spark.stop()
@@ -109,10 +111,32 @@ def _first_line(error: Exception) -> str:
     return str(error).strip().splitlines()[0]
 
 
+@contextlib.contextmanager
+def _exposed(place: str | None, verb: str) -> Iterator[Callable[["Progress"], None]]:
+    """Expose metrics while a pipeline runs, if that is asked."""
+    if place is None:
+        yield lambda progress: None
+        return
+    from millstream.spark.metrics import Exposition
+
+    with failures():
+        exposition = Exposition(place)
+    with exposition:
+        exposition.begin(verb, {"pipeline": verb})
+        try:
+            yield lambda progress: exposition.update(verb, progress)
+        finally:
+            exposition.end(verb)
+
+
 def _shown(
-    output: StandardOutput, verb: str, announce: Callable[[str], None]
+    output: StandardOutput,
+    verb: str,
+    announce: Callable[[str], None],
+    report: Callable[["Progress"], None],
 ) -> Callable[["Progress"], None]:
     def show(progress: "Progress") -> None:
+        report(progress)
         if output.is_text:
             announce(f"{verb}: {_told(progress)}")
         else:
@@ -129,6 +153,11 @@ def _told(progress: "Progress") -> str:
         parts.append(f"{number(progress.dead_letters)} of them dead letters")
     if progress.late_rows:
         parts.append(f"{counted(progress.late_rows, 'row', 'rows')} late")
+    if progress.duplicates:
+        parts.append(counted(progress.duplicates, "duplicate", "duplicates"))
+    for name, count in progress.expectations.items():
+        if count:
+            parts.append(f"{name} unmet by {number(count)}")
     if progress.lag_bytes:
         parts.append(f"{size(progress.lag_bytes)} behind")
     return ", ".join(parts)

@@ -1,6 +1,6 @@
 // Reports of the `profile` pipeline, each about one window of one stream. The JSON is untrusted input.
 //
-// {"stream", "since", "until", "rows", "bytes", "lagBytes", "offset", "closed", "fields", "drift"}
+// {"stream", "since", "until", "rows", "bytes", "lagBytes", "offset", "closed", "expectations", "fields", "drift"}
 //
 // Memory is bounded: only the newest reports of the most recently reported streams are kept, and only what is shown.
 

@@ -19,6 +19,8 @@ from millstream.spark.pipelines.parquet import (
     small_groups,
     targets,
 )
+from millstream.spark.pipelines.quality import expectations
+from millstream.spark.pipelines.quality.rules import Rule, checked
 from millstream.spark.pipelines.records import ERROR, RAW, BadRecords
 from millstream.spark.pipelines.running import Meter, Progress
 from millstream.spark.pipelines.transactions import checkpoint_id
@@ -54,6 +56,7 @@ def archive(
     partition_by: Sequence[str] = (DATE,),
     pace: Pace | None = None,
     bad: BadRecords | None = None,
+    rules: Sequence[Rule] = (),
     checkpoint: str | None = None,
     compact_files: int = COMPACT_FILES,
     on_progress: Callable[[Progress], None] | None = None,
@@ -62,21 +65,23 @@ def archive(
 
     Without a `schema` its columns are `stream`, `offset` and `value`; with one (`id long, at timestamp`)
     the fields of each message take the place of `value`. `date`, the day a record was archived, is added
-    unless the schema has one. A table keeps its columns: a later run may add some, but not change their
+    unless the schema has one. Records that do not meet the `rules` are set aside, dropped, or stop the
+    pipeline. A table keeps its columns: a later run may add some, but not change their
     types; rows of a run that leaves some out have null there. When a folder holds `compact_files` small files
     they are merged into one; 0 disables it. The checkpoint is inside the table unless it is given.
     """
     pace, bad = pace or Pace(), bad or BadRecords()
-    if schema is not None:
+    rules = checked(rules)
+    if schema is not None or rules:
         refuse_loops(source, [bad.name])
-    frame = records.counted(_records(spark, source, pace, schema, bad))
+    frame = _records(spark, source, pace, schema, bad, rules)
     _check_partitions(frame.schema, partition_by)
     job = _Job(
         table=located(table),
         checkpoint=located(checkpoint or f"{located(table).rstrip('/')}/_checkpoint"),
         partition_by=tuple(partition_by),
         compact_files=compact_files,
-        letters=_letters(source, bad) if schema is not None else None,
+        letters=_letters(source, bad) if schema is not None or rules else None,
         columns=_evolved(spark, Table(table), frame.schema, partition_by).jsonValue(),
     )
     meter = Meter(on_progress)
@@ -132,14 +137,23 @@ def _evolved(
 
 
 def _records(
-    spark: SparkSession, source: Input, pace: Pace, schema: str | None, bad: BadRecords
+    spark: SparkSession,
+    source: Input,
+    pace: Pace,
+    schema: str | None,
+    bad: BadRecords,
+    rules: Sequence[Rule],
 ) -> DataFrame:
     if schema is None:
         frame = following(spark, source, pace)
         taken = frame.select(STREAM, OFFSET, VALUE, f.lit(None).cast("string").alias(ERROR))
     else:
         frame = following(spark, source, pace, valueType="string")
-        taken = records.judged(records.parsed(frame, schema), bad, records.located())
+        taken = records.parsed(frame, schema)
+    taken = expectations.judged(taken, rules)
+    if RAW in taken.columns:
+        taken = records.judged(taken, bad, records.located())
+    taken = expectations.kept(expectations.counted(records.counted(taken), rules), rules)
     if DATE not in taken.columns:
         taken = taken.withColumn(DATE, f.current_date())
     return taken

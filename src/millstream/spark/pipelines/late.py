@@ -9,7 +9,7 @@ A batch has the same letters whenever they are written, and they are written onc
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -18,6 +18,8 @@ from pyspark.sql import functions as f
 from millstream.spark.pipelines import records
 from millstream.spark.pipelines.inputs import FORMAT, Input
 from millstream.spark.pipelines.outputs import Output
+from millstream.spark.pipelines.quality import expectations
+from millstream.spark.pipelines.quality.rules import Rule
 from millstream.spark.pipelines.records import ERROR, BadRecords
 from millstream.spark.pipelines.running import PipelineError, decoded
 from millstream.spark.pipelines.transactions import checkpoint_id
@@ -39,6 +41,10 @@ class LateRecords:
         checkpoint: str,
         schema: str,
         event_time: str,
+        rules: Sequence[Rule] = (),
+        *,
+        pipeline: str = "derive",
+        lost: str = "came after their windows had ended, and are not in them",
     ) -> None:
         self._spark = spark
         self._source = source
@@ -47,13 +53,16 @@ class LateRecords:
         self._checkpoint = checkpoint
         self._schema = schema
         self._event_time = event_time
+        self._rules = rules
+        self._pipeline = pipeline
+        self._lost = lost
 
     def __call__(self, reported: Mapping[str, Any], count: int) -> None:
         """Take one of Spark's reports, of a batch that dropped rows."""
         watermark = reported.get("eventTime", {}).get("watermark")
         text = (
             f"late: older than the watermark, {watermark}, when it was read; {count} records of batch "
-            f"{reported['batchId']} came after their windows had ended, and are not in them"
+            f"{reported['batchId']} {self._lost}"
         )
         if self._bad.name is None:
             raise PipelineError("LateRecordError", text)
@@ -83,10 +92,11 @@ class LateRecords:
             .load()
         )
         parsed = records.parsed(rows, self._schema, self._event_time)
+        parsed = expectations.kept(expectations.judged(parsed, self._rules), self._rules)
         at = f.col(f"`{self._event_time}`")
         late = parsed.where(f.col(ERROR).isNull() & (at < f.lit(watermark).cast("timestamp")))
         letters = late.withColumn(ERROR, f.lit(text)).select(
-            records.letter("derive", STREAM, OFFSET).alias(VALUE)
+            records.letter(self._pipeline, STREAM, OFFSET).alias(VALUE)
         )
         ids = {
             "txnAppId": checkpoint_id(self._spark, self._checkpoint),

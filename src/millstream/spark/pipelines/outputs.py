@@ -107,10 +107,11 @@ def addressed(
         value = f.to_json(f.struct(*(f.col(f"`{name}`") for name in fields)), _TO_JSON)
     raw = f.coalesce(f.col(RAW), value) if RAW in named else value
     made = rows.select(stream.alias(STREAM), value.alias(VALUE), raw.alias(RAW), error.alias(ERROR), *carries)
-    return _routed(judged(made, bad, f.col(STREAM)), bad, pipeline, carries)
+    return routed(judged(made, bad, f.col(STREAM)), bad, pipeline, carries)
 
 
-def _routed(made: DataFrame, bad: BadRecords, pipeline: str, carries: Sequence[str]) -> DataFrame:
+def routed(made: DataFrame, bad: BadRecords, pipeline: str, carries: Sequence[str] = ()) -> DataFrame:
+    """Address bad rows to the dead letters, and count them."""
     if bad.name is None:
         return made.select(STREAM, VALUE, *carries)
     is_good = f.col(ERROR).isNull()

@@ -5,31 +5,37 @@ The last shape of a stream is Spark state, kept in the checkpoint.
 """
 
 import datetime
-from collections.abc import Callable, Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import msgspec
 import pandas  # type: ignore[import-untyped]  # it ships no types
 import pyarrow
 import pyarrow.compute
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
 
 from millstream.client.core import errors
 from millstream.spark.lookups import Server
 from millstream.spark.options import SourceOptions, source_options
+from millstream.spark.pipelines import records
 from millstream.spark.pipelines.inputs import FORMAT, Input, Pace, following, refuse_loops
 from millstream.spark.pipelines.outputs import Output
 from millstream.spark.pipelines.parquet import located
+from millstream.spark.pipelines.quality import expectations
+from millstream.spark.pipelines.quality.rules import Rule, checked
+from millstream.spark.pipelines.records import RAW
 from millstream.spark.pipelines.running import Meter, Progress
 from millstream.spark.pipelines.shapes import Drift, Shape, drift, merged, shape_of
-from millstream.spark.sink.columns import STREAM, VALUE
+from millstream.spark.sink.columns import OFFSET, STREAM, VALUE
 from millstream.spark.source.offsets import bytes_between
 
 STREAM_NAME = "_profile"
 EVERY = "10 seconds"
 _SAMPLED = 1000
-_PARTIAL = "stream string, rows long, bytes long, last string, shape string, at long"
+_PARTIAL = "stream string, rows long, bytes long, last string, shape string, unmet string, at long"
+_UNMET = "unmet"
 _ARROW = pyarrow.schema(
     [
         ("stream", pyarrow.string()),
@@ -37,6 +43,7 @@ _ARROW = pyarrow.schema(
         ("bytes", pyarrow.int64()),
         ("last", pyarrow.string()),
         ("shape", pyarrow.string()),
+        ("unmet", pyarrow.string()),
         ("at", pyarrow.int64()),
     ]
 )
@@ -53,6 +60,7 @@ class Report(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     lag_bytes: int | None
     offset: str
     closed: bool
+    expectations: dict[str, int]
     fields: Shape
     drift: Drift | None
 
@@ -70,10 +78,17 @@ def profile(
     output: Output,
     *,
     checkpoint: str,
+    schema: str | None = None,
+    rules: Sequence[Rule] = (),
     pace: Pace | None = None,
     on_progress: Callable[[Progress], None] | None = None,
 ) -> Progress:
-    """Publish counts, bytes, lag and schema changes of streams; `output.stream` itself is excluded."""
+    """Publish counts, bytes, lag and schema changes of streams; `output.stream` itself is excluded.
+
+    With `rules`, over `value` or the fields of a `schema`, reports have the number of records that do not
+    meet each.
+    """
+    rules = checked(rules)
     pace = pace or Pace(every=EVERY)
     if output.stream is None:
         output = msgspec.structs.replace(output, stream=STREAM_NAME)
@@ -81,7 +96,7 @@ def profile(
         refuse_loops(source, [output.stream])
     output.prepare(None)
     name = str(output.stream).lstrip("/")
-    rows = following(spark, source, pace).where(f.col(STREAM) != name)
+    rows = _judged(spark, source, pace, schema, rules).where(f.col(STREAM) != name)
     partial = rows.withColumn("at", f.unix_millis(f.current_timestamp())).mapInArrow(_summed_up, _PARTIAL)
     options = source_options(source.source())
     reports = partial.groupBy(STREAM).applyInPandasWithState(
@@ -91,6 +106,20 @@ def profile(
     meter = Meter(on_progress)
     meter.run(spark, writer, pace, located(checkpoint))
     return meter.progress
+
+
+def _judged(
+    spark: SparkSession, source: Input, pace: Pace, schema: str | None, rules: Sequence[Rule]
+) -> DataFrame:
+    """Read messages, with the rules that they do not meet."""
+    if not rules:
+        return following(spark, source, pace).withColumn(_UNMET, f.array().cast("array<string>"))
+    if schema is None:
+        read = following(spark, source, pace)
+        return read.withColumn(_UNMET, expectations.unmet(read, rules))
+    read = records.parsed(following(spark, source, pace, valueType="string"), schema)
+    unmet = expectations.unmet(read, rules).alias(_UNMET)
+    return read.select(STREAM, OFFSET, f.col(RAW).alias(VALUE), unmet)
 
 
 def _summed_up(batches: Iterable[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
@@ -109,10 +138,16 @@ def _summed_up(batches: Iterable[pyarrow.RecordBatch]) -> Iterator[pyarrow.Recor
                     "bytes": [pyarrow.compute.sum(pyarrow.compute.binary_length(values)).as_py()],
                     "last": [pyarrow.compute.max(rows.column("offset")).as_py()],
                     "shape": [msgspec.json.encode(merged(map(shape_of, sampled))).decode()],
+                    "unmet": [_counted(rows.column(_UNMET))],
                     "at": [rows.column("at")[0].as_py()],
                 },
                 schema=_ARROW,
             )
+
+
+def _counted(unmet: pyarrow.ChunkedArray) -> str:
+    counts = pyarrow.compute.value_counts(pyarrow.compute.list_flatten(unmet)).to_pylist()
+    return msgspec.json.encode({one["values"]: one["counts"] for one in counts}).decode()
 
 
 def _reporting(options: SourceOptions) -> Callable[..., Iterator[pandas.DataFrame]]:
@@ -145,9 +180,17 @@ def _report(name: str, parts: pandas.DataFrame, seen: _Seen | None, server: Serv
         lag_bytes=lag,
         offset=offset,
         closed=closed,
+        expectations=_summed(parts["unmet"]),
         fields=shape,
         drift=changed or None,
     )
+
+
+def _summed(parts: Iterable[str]) -> dict[str, int]:
+    total: Counter[str] = Counter()
+    for one in parts:
+        total.update(msgspec.json.decode(one, type=dict[str, int]))
+    return dict(sorted(total.items()))
 
 
 def _behind(server: Server, name: str, offset: str) -> tuple[int | None, bool]:

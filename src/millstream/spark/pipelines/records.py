@@ -90,7 +90,7 @@ def judged(frame: DataFrame, bad: BadRecords, where: Column) -> DataFrame:
     """Fail at the first bad record if configured so; `where` locates it."""
     if bad.action != FAIL:
         return frame
-    message = f.concat_ws(": ", f.lit("BadRecordError"), where, f.col(ERROR), _start_of(f.col(RAW)))
+    message = f.concat_ws(": ", f.lit("BadRecordError"), where, f.col(ERROR), start_of(f.col(RAW)))
     stop = f.raise_error(message).cast("boolean")
     return frame.where(f.when(f.col(ERROR).isNull(), f.lit(True)).otherwise(stop))
 
@@ -116,7 +116,8 @@ def letter(pipeline: str, *fields: str) -> Column:
     return f.to_json(named)
 
 
-def _start_of(value: Column) -> Column:
+def start_of(value: Column) -> Column:
+    """Return the beginning of a message, on one line."""
     return f.regexp_replace(f.substring(value.cast("string"), 1, _SHOWN), r"[\r\n]", " ")
 
 

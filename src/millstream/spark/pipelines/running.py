@@ -18,14 +18,14 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from millstream.spark.pipelines.inputs import Pace
 from millstream.spark.source.offsets import bytes_between, unpacked
 
-RECORDS, LETTERS = "records", "letters"
-"""The names of the metrics for records written, and for records checked for dead letters."""
+RECORDS, LETTERS, EXPECTATIONS = "records", "letters", "expectations"
+"""The names of the metrics for records written, for records checked for dead letters, and for rules."""
 
 _POLL_S = 0.3
 _RAISED = re.compile(r"^\s*(?:[\w.]*\.)?(\w+Error): (.+)$", re.MULTILINE)
 _FRAME = re.compile(r"^\[STREAM_FAILED\].*? terminated with exception: | SQLSTATE: \w+$")
 _SHOWN = 1000
-_BAD_RECORD = re.compile(r"(BadRecordError): (.+)")
+_BAD_RECORD = re.compile(r"((?:BadRecord|Expectation)Error): (.+)")
 
 
 class Progress(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
@@ -38,6 +38,10 @@ class Progress(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     dead_letters: int | None
     late_rows: int = 0
     """Rows that stateful operators dropped, because their windows had ended."""
+    expectations: dict[str, int] = {}
+    """Records that did not meet a rule, by its name."""
+    duplicates: int = 0
+    """Records that were dropped, because their keys had been seen."""
     lag_bytes: int | None
     seconds: float
 
@@ -93,11 +97,12 @@ class Meter:
             return
         self._seen.add(key)
         observed = reported.get("observedMetrics", {})
-        bad = sum(counts.get("bad") or 0 for counts in observed.values())
+        bad = sum(counts.get("bad") or 0 for name, counts in observed.items() if name != EXPECTATIONS)
         before = self.progress
         # A separate query for dead letters reads everything twice, and Spark counts it twice.
         read = sum(source.get("numInputRows", 0) for source in reported["sources"])
         late = late_rows(reported)
+        unmet = observed.get(EXPECTATIONS, {})
         rows = observed.get(LETTERS, {}).get("rows", read) if self._counts else None
         self.progress = Progress(
             batch=reported["batchId"],
@@ -106,6 +111,9 @@ class Meter:
             batches=before.batches + 1,
             dead_letters=(before.dead_letters or 0) + bad if self._counts else None,
             late_rows=before.late_rows + late,
+            expectations=before.expectations
+            | {name: before.expectations.get(name, 0) + (count or 0) for name, count in unmet.items()},
+            duplicates=before.duplicates + _duplicates(reported),
             lag_bytes=lag_bytes(reported["sources"]),
             seconds=round(before.seconds + reported["durationMs"].get("triggerExecution", 0) / 1000, 3),
         )
@@ -118,6 +126,11 @@ class Meter:
 def late_rows(reported: Mapping[str, Any]) -> int:
     """Count the rows that a batch's stateful operators dropped because of the watermark."""
     return sum(one.get("numRowsDroppedByWatermark", 0) for one in reported.get("stateOperators", []))
+
+
+def _duplicates(reported: Mapping[str, Any]) -> int:
+    operators = reported.get("stateOperators", [])
+    return sum(one.get("customMetrics", {}).get("numDroppedDuplicateRows", 0) for one in operators)
 
 
 def lag_bytes(sources: list[Mapping[str, Any]]) -> int | None:

@@ -14,6 +14,7 @@
           catalog.sum                      checksums of its pages
           CHECKPOINT                       locked by a checkpoint or by a backup, never by both
           reserve                          room on the disk that is kept for deletions
+          MIGRATION                        only while a migration into the folder is not finished
 
 What happens to an append:
 

@@ -30,6 +30,8 @@ from millstream.store.table import Table
 
 CATALOG = "catalog.db"
 LOCK = "LOCK"
+MIGRATION = "MIGRATION"
+"""A file of this name says that a migration into the folder is not finished."""
 SEGMENT_BYTES = 32 * 2**20
 _SHARE = 16
 """A segment, and what waits for a checkpoint, is at most this part of a small disk: it must hold several."""
@@ -61,14 +63,20 @@ def folder_store(
     reserve_bytes: int = 0,
     max_unsaved_bytes: int = MAX_UNSAVED_BYTES,
     memory_bytes: int = 0,
+    may_be_unfinished: bool = False,
 ) -> Table:
     """Make a store on a folder of this machine, and lock the folder until the store is closed.
 
-    The streams in memory may take `memory_bytes`; 0 stands for a share of the machine's memory.
+    The streams in memory may take `memory_bytes`; 0 stands for a share of the machine's memory. A folder into
+    which a migration is not finished is refused, unless it `may_be_unfinished`.
     """
     with explained(folder), contextlib.ExitStack() as undo:
         _make(folder, durable=durable)
         undo.callback(os.close, lock(folder))
+        if (folder / MIGRATION).exists() and not may_be_unfinished:
+            raise CannotOpenError(
+                f"a migration into {folder} is not finished. Run it again: `millstream migrate` goes on."
+            )
         _make_private(folder)
         disk = RealDisk(folder, durable=durable)
         undo.callback(disk.close)

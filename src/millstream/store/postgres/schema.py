@@ -13,6 +13,9 @@ from typing import Any
 
 from millstream.store.base import StoreError
 
+MIGRATION = "unfinished_migration"
+"""A table of this name says that a migration into the database is not finished."""
+
 _LOCK = 0x6D696C6C  # any number that others do not use
 
 _VERSIONS = (
@@ -82,3 +85,11 @@ async def apply_schema(connection: Any) -> None:
         for sql in _VERSIONS[found or 0 :]:
             await connection.execute(sql)
         await connection.execute("UPDATE millstream_schema SET version = $1", len(_VERSIONS))
+
+
+async def refuse_unfinished(connection: Any) -> None:
+    """Refuse a database into which a migration is not finished: some of its streams are not whole."""
+    if await connection.fetchval("SELECT to_regclass($1)", MIGRATION) is not None:
+        raise StoreError(
+            "a migration into the database is not finished. Run it again: `millstream migrate` goes on."
+        )

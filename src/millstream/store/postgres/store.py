@@ -46,7 +46,7 @@ from millstream.store.postgres.loading import Loader
 from millstream.store.postgres.notices import Notices
 from millstream.store.postgres.reads import Reads
 from millstream.store.postgres.rounds import Rounds
-from millstream.store.postgres.schema import apply_schema
+from millstream.store.postgres.schema import apply_schema, refuse_unfinished
 from millstream.store.postgres.upkeep import Upkeep
 from millstream.store.postgres.workspace import Deciding, is_renewal_due
 from millstream.store.postgres.writing import Writer
@@ -96,6 +96,7 @@ class PostgresStore(Store):
         try:
             async with self._database.connection() as connection:
                 await apply_schema(connection)
+                await refuse_unfinished(connection)
                 schema = await connection.fetchval("SELECT current_schema()")
             self._writer.channel = self.notices.channel = f"millstream {schema}"
             self._writer.sender = self.notices.sender = secrets.token_hex(6)

@@ -1,6 +1,7 @@
 """Who waits for which stream."""
 
 import asyncio
+from collections.abc import Callable
 from itertools import pairwise
 
 import pytest
@@ -14,6 +15,13 @@ class Reader:
 
     def wake(self) -> None:
         self.woken += 1
+
+
+async def until(is_true: Callable[[], bool]) -> None:
+    """Wait for what a pause between two passes delays."""
+    async with asyncio.timeout(30):
+        while not is_true():  # noqa: ASYNC110  readers have no event
+            await asyncio.sleep(0.001)
 
 
 async def turn() -> None:
@@ -122,9 +130,7 @@ def test_all_changes_during_a_pass_wake_each_reader_once_more() -> None:
         assert 0 < len(woken_early) < len(readers)
         for _ in range(5):
             hub.changed("/a")
-        for _ in range(20):
-            await asyncio.sleep(0)
-        assert all(reader.woken == 2 for reader in readers)
+        await until(lambda: all(reader.woken == 2 for reader in readers))
 
     asyncio.run(main())
 
@@ -166,8 +172,55 @@ def test_a_reader_that_comes_during_a_pass_is_woken_by_the_next_change() -> None
         await asyncio.sleep(0)
         hub.watch("/a", late)
         hub.changed("/a")
-        for _ in range(10):
+        await until(lambda: late.woken == 1)
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(("each_s", "pause_s"), [(0.00001, 0.001), (0.001, 0.01)])
+def test_a_stream_that_changes_during_a_pass_pauses_as_long_as_it_took(each_s: float, pause_s: float) -> None:
+    """Messages gather meanwhile; the pause has a limit, and other streams do not wait for it."""
+
+    async def main() -> None:
+        now_s = 0.0
+        pauses: list[float] = []
+
+        class Slow(Reader):
+            def wake(self) -> None:
+                nonlocal now_s
+                super().wake()
+                now_s += each_s
+
+        hub, readers, other = Hub(lambda: now_s), [Slow() for _ in range(116)], Reader()
+        loop = asyncio.get_running_loop()
+        loop.call_later = lambda delay_s, *_call, **_options: pauses.append(delay_s)  # type: ignore
+        for reader in readers:
+            hub.watch("/a", reader)
+        hub.watch("/b", other)
+        hub.changed("/a")
+        await asyncio.sleep(0)
+        hub.changed("/a")
+        for _ in range(20):  # more turns than the pass has
             await asyncio.sleep(0)
-        assert late.woken == 1
+        assert [reader.woken for reader in readers] == [1] * len(readers)
+        assert pauses == [pytest.approx(pause_s, rel=0.2)]
+        hub.changed("/a")
+        hub.changed("/b")
+        await turn()
+        assert (other.woken, len(pauses)) == (1, 1)
+
+    asyncio.run(main())
+
+
+def test_a_stream_that_did_not_change_during_a_pass_does_not_pause() -> None:
+    async def main() -> None:
+        hub, readers = Hub(), [Reader() for _ in range(100)]
+        for reader in readers:
+            hub.watch("/a", reader)
+        for passes in range(1, 4):
+            hub.changed("/a")
+            for _ in range(20):
+                await asyncio.sleep(0)
+            assert [reader.woken for reader in readers] == [passes] * len(readers)
 
     asyncio.run(main())

@@ -12,7 +12,7 @@ What forks share stays (`protocol.retention`). While there are forks, content af
 removed, but the index stays: it is searched from where the shared range begins.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 import msgspec
@@ -36,7 +36,8 @@ from millstream.store.log.files.open_files import StreamFiles
 from millstream.store.log.files.own_files import OwnFiles
 from millstream.store.log.files.packs import PackedBytes, slot_bytes
 from millstream.store.log.files.places import NOWHERE, Filed, Former, Packed, Place, Slot
-from millstream.store.log.files.writing import Unflushed
+from millstream.store.log.files.sums import ContentSums
+from millstream.store.log.files.writing import NOTHING_TRIMMED, Unflushed
 from millstream.store.pieces import Piece, Pieces
 
 
@@ -107,6 +108,28 @@ class StreamContent(msgspec.Struct, eq=False, gc=False):
         saved_extent = WHOLE if isinstance(place, Packed) else extent
         return cls(files, id, base, layout, created_ms, Pieces(flushed), extent, saved_extent, place, saved)
 
+    @classmethod
+    def beginning_at(cls, files: StreamFiles, stream: Stream, position: int, append: int) -> "StreamContent":
+        """Give the place for a stream that has lost what was before a position: so many appends.
+
+        Packs hold a stream from its base on, so it gets files of its own. Their index begins with a page,
+        whose first entries stand for appends that are gone.
+        """
+        if position == stream.base:
+            return cls.of(files, stream, position, 0)
+        first = append // layout.PAGE_ENTRIES * layout.PAGE_ENTRIES
+        begin = position - stream.base
+        place = Filed(
+            first_layout(stream.retention),
+            ContentSums(stream.id, begin, None).partial,
+            begins=(begin,),
+            first_entry=first,
+        )
+        content = cls.of(files, stream, position, first, place)
+        for _ in range(append - first):
+            content.append(b"", stream.created_ms)
+        return content
+
     def _reopen(self, place: Place, end: int, appends: int) -> SavedBytes:
         return _open(self._files, self._id, self._base, self._created_ms, place, end, appends)
 
@@ -114,6 +137,11 @@ class StreamContent(msgspec.Struct, eq=False, gc=False):
     def place(self) -> Place:
         """Where the saved bytes are."""
         return self._place
+
+    @property
+    def slots(self) -> int:
+        """How many slots of packs have its saved bytes."""
+        return len(self._place.slots) if isinstance(self._place, Packed) else 0
 
     @property
     def end(self) -> int:
@@ -216,7 +244,7 @@ class StreamContent(msgspec.Struct, eq=False, gc=False):
         return current.following(suited)
 
     def unflushed(
-        self, extent: Extent, trimmed: list[str], next_layout: Layout | None = None
+        self, extent: Extent, trimmed: Sequence[str], next_layout: Layout | None = None
     ) -> Unflushed | None:
         """Give what a checkpoint has to write, if anything."""
         saved, place = self._saved, self._place
@@ -225,7 +253,7 @@ class StreamContent(msgspec.Struct, eq=False, gc=False):
             is_same &= next_layout is None and place.released is None
             if place.released is not None:
                 place = msgspec.structs.replace(place, released=None)  # this checkpoint has removed them
-        if self._pieces.end == saved.end and is_same:
+        if not len(self._pieces) and is_same:
             return None
         data, ends, times = self._pieces.all()
         return Unflushed(
@@ -237,7 +265,7 @@ class StreamContent(msgspec.Struct, eq=False, gc=False):
             saved.end,
             saved.appends,
             extent,
-            frozenset(trimmed),
+            frozenset(trimmed) if trimmed else NOTHING_TRIMMED,
             data,
             ends,
             times,
@@ -279,11 +307,11 @@ class StreamContent(msgspec.Struct, eq=False, gc=False):
         """Read nothing outside of an extent any more: it is durable, and files may be removed."""
         self._extent = extent
 
-    def removable(self, extent: Extent, end: int) -> list[str]:
+    def removable(self, extent: Extent, end: int) -> Sequence[str]:
         """Name the files that hold nothing of an extent and may not have been removed yet."""
         saved, size = self._saved_extent, self._layout.chunk_bytes
-        if extent == saved or size == ONE_FILE or end == self._base:
-            return []
+        if extent is saved or extent == saved or size == ONE_FILE or end == self._base:
+            return ()
         lowest = saved.start if extent.shared == saved.shared else saved.lowest
         kept = extent.kept(end)
         names: list[str] = []

@@ -1,0 +1,1 @@
+"""Quality of records: what is expected of them, and bad ones that were repaired."""

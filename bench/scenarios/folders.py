@@ -16,6 +16,8 @@ from bench.scenarios.streams import PATH, TEXT
 from millstream.protocol.expiry import FOREVER, Lifetime
 from millstream.protocol.requests import CreateRequest
 from millstream.store.log.opening import folder_store
+from millstream.store.log.reserve import NAME as RESERVE
+from millstream.store.log.wal.segments import FOLDER as LOG_FOLDER
 from millstream.store.pending import Pending
 from tests.running import Server, announced, started
 
@@ -58,6 +60,13 @@ def has_room(folder: Path, streams: int) -> bool:
     disk = os.statvfs(folder)
     has_files = disk.f_files == 0 or disk.f_favail >= streams * _FILES_EACH  # 0: no limit of its own
     return has_files and disk.f_bavail * disk.f_frsize >= streams * _BYTES_EACH + _SPARE_BYTES
+
+
+def log_bytes(folder: Path) -> int:
+    """What of that is the log and the reserve: they depend on the load, not on how many streams there are."""
+    with suppress(FileNotFoundError):
+        return disk_bytes(folder / LOG_FOLDER) + (folder / RESERVE).stat().st_blocks * 512
+    return 0
 
 
 def disk_bytes(folder: Path) -> int:

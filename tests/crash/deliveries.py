@@ -19,7 +19,7 @@ import json
 import random
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -35,10 +35,10 @@ _EARLY_MS = 20  # clocks and threads of this test
 
 
 class Ordeal:
-    """Everything beside the server."""
+    """Everything beside the server, or the servers."""
 
-    def __init__(self, port: int, seed: int) -> None:
-        self.port = port
+    def __init__(self, ports: Sequence[int], seed: int) -> None:
+        self.ports = ports
         self.dice = random.Random(seed)
         self.wrong: list[str] = []
         self.written: dict[str, str] = {}  # the last acknowledged offset of each stream
@@ -67,7 +67,7 @@ class Ordeal:
         return answer[0], json.loads(answer[2]) if answer[2] else None
 
     def set_up(self) -> None:
-        client = Client(self.port)
+        client = Client(self.ports[0])
         for name in ("/wake", *(f"/{kind}/{n}" for kind in ("hooked", "pulled") for n in range(STREAMS))):
             assert self.ask(client, "PUT", name) is not None
         hooked = {"type": "webhook", "pattern": "hooked/*", "webhook": {"url": self.hook}}
@@ -91,7 +91,7 @@ class Ordeal:
             self._threads.append(thread)
 
     def _loop(self, part: Callable[[Client, random.Random], None], number: int) -> None:
-        client, dice = Client(self.port), random.Random(number)
+        client, dice = Client(self.ports[number % len(self.ports)]), random.Random(number)
         try:
             while not self.is_stopping:
                 part(client, dice)
@@ -214,7 +214,7 @@ class Ordeal:
         return 200, {}
 
     def _call_back(self, wake: Any) -> None:
-        client = Client(self.port)
+        client = Client(self.ports[wake["generation"] % len(self.ports)])
         acks = [
             {"stream": s["path"], "offset": s["tail_offset"]} for s in wake["streams"] if s["has_pending"]
         ]
@@ -228,7 +228,7 @@ class Ordeal:
         """Wait until everything is processed, and check that everything was delivered."""
         self.fails = False
         deadline_s = time.monotonic() + PATIENCE_S
-        client = Client(self.port)
+        client = Client(self.ports[0])
         while time.monotonic() < deadline_s and not self.wrong:
             shown = [self.ask(client, "GET", f"/__ds/subscriptions/{id}") for id in ("hooked", "pulled")]
             if all(one is not None and one[0] == 200 and not one[1]["pending_streams"] for one in shown):
@@ -254,7 +254,7 @@ def deliver_through_kills(
 ) -> str:
     """Kill a server so many times, at any time or at a failpoint; gives a summary, or fails."""
     port = free_port()
-    ordeal = Ordeal(port, seed)
+    ordeal = Ordeal([port], seed)
     options = ("--webhook-timeout-s", "2")
     with serving(folder, port, options=options):
         ordeal.set_up()

@@ -4,13 +4,13 @@
 """
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
 from millstream.store.entries import StreamEntry
 from millstream.store.log.cache.stream_cache import StreamCache
 from millstream.store.log.catalog.database import Catalog
-from millstream.store.log.catalog.rows import Changes, ProducerRow, Row
+from millstream.store.log.catalog.rows import Changes, Row
 from millstream.store.log.engine import LogEngine
 from millstream.store.log.journal import LogJournal
 from millstream.store.log.wal.commit import Durable, Outcome, attempt, write_batch
@@ -42,10 +42,11 @@ class SimulatedCatalog(Catalog):
         self.unwritable: set[int] = set()
         """Streams whose rows cannot be written."""
 
-    def _write(self, changed: list[Row], producers: list[ProducerRow]) -> None:
-        super()._write(changed, producers)
-        if any(row.stream_id in self.unwritable for row in changed):
+    def _write(self, changed: Iterable[Row]) -> list[int]:
+        ids = super()._write(changed)
+        if self.unwritable.intersection(ids):
             raise OverflowError("a row is too big")
+        return ids
 
     def checkpoint(self, changes: Changes) -> None:
         self._disk.step("before the catalog's commit")

@@ -160,7 +160,7 @@ class Machine:
     def checkpoint(self) -> None:
         """A checkpoint begins, earlier than it is due."""
         engine = self.world.engine
-        is_busy = engine.checkpoints.under_way or engine.scrub.is_running
+        is_busy = engine.checkpoints.under_way or engine.scrub.is_running or engine.reclaiming.is_running
         if engine.journal.refusal is None and not is_busy:
             self.world.say("checkpoint")
             engine.checkpoint()

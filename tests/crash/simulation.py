@@ -33,6 +33,7 @@ from collections.abc import Callable
 from millstream.store.log import scrub
 from millstream.store.log.cache import eviction
 from millstream.store.log.files import layout, writing
+from millstream.store.log.saving import reclaiming
 from millstream.store.subscriptions import registry
 
 from .expectations import Expectations
@@ -89,6 +90,8 @@ class Simulation:
         usual_idle_ms, eviction._PRODUCERS_IDLE_MS = eviction._PRODUCERS_IDLE_MS, 500
         usual_round_ms, scrub._ROUND_INTERVAL_MS = scrub._ROUND_INTERVAL_MS, 2_000
         usual_blocks, scrub._STEP_BLOCKS = scrub._STEP_BLOCKS, 5
+        usual_reclaiming = reclaiming._STEP_INTERVAL_MS, reclaiming._STEP_SLOTS
+        reclaiming._STEP_INTERVAL_MS, reclaiming._STEP_SLOTS = 0, self.random.choice((1, 5, 2_000))
         usual_step_s, registry._STEP_S = registry._STEP_S, 60.0  # there are no turns here
         logging.getLogger("millstream").disabled = True
         try:
@@ -104,6 +107,7 @@ class Simulation:
                 setattr(layout, name, size)
             eviction._PRODUCERS_IDLE_MS = usual_idle_ms
             scrub._ROUND_INTERVAL_MS, scrub._STEP_BLOCKS = usual_round_ms, usual_blocks
+            reclaiming._STEP_INTERVAL_MS, reclaiming._STEP_SLOTS = usual_reclaiming
             registry._STEP_S = usual_step_s
             logging.getLogger("millstream").disabled = False
             self.machine.catalog.really_close()

@@ -12,14 +12,14 @@ from millstream.store.log import scrub
 from millstream.store.log.cache import machine_memory
 from millstream.store.log.files import layout
 from millstream.store.log.opening import folder_store
-from millstream.store.log.saving import checkpoint
+from millstream.store.log.saving import checkpoint, reclaiming
 
 if __name__ == "__main__":
     defaults = folder_store.__kwdefaults__
     assert defaults is not None
     defaults["segment_bytes"] = 16 * 1024
     checkpoint._DUE_AGE_MS = checkpoint._FREEING_AGE_MS = 200
-    checkpoint._RECLAIM_INTERVAL_MS = 200
+    reclaiming._STEP_INTERVAL_MS = 200
     scrub._STEP_INTERVAL_MS = scrub._ROUND_INTERVAL_MS = 200
     layout.PACK_BYTES = 4 * 1024
     layout.PACKED_BYTES = 2 * 1024

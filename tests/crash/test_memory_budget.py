@@ -10,7 +10,7 @@ from millstream.protocol.requests import CreateRequest, ReadRequest
 from millstream.protocol.streams import Append, Duplicate
 from millstream.store.log.cache.memory_use import fixed_bytes, varying_bytes
 
-ONE = 950  # more than a stream of these tests takes
+ONE = 1_050  # more than a stream of these tests takes
 
 
 def tick(data: Opened, now_ms: int = NOW_MS) -> None:
@@ -46,7 +46,7 @@ def test_within_the_budget_nothing_leaves(tmp_path: Path) -> None:
         assert data.store.measures is not None
         assert data.store.measures.cached_streams == 80
         assert data.store.measures.stream_evictions == 0
-        assert 80 * 800 < data.store.measures.cached_bytes < 80 * ONE
+        assert 80 * 900 < data.store.measures.cached_bytes < 80 * ONE
 
 
 def test_beyond_it_the_least_recently_used_leave(tmp_path: Path) -> None:
@@ -75,7 +75,7 @@ def test_what_is_not_saved_stays_and_is_saved_soon(tmp_path: Path) -> None:
     with opened(tmp_path, memory_bytes=20 * ONE) as data:
         for number in range(100):
             data.create(f"/{number}")
-        tick(data)  # half of the budget is a reason for a checkpoint
+        tick(data)  # a part of the budget is a reason for a checkpoint
         tick(data)
         assert len(in_memory(data)) <= 20
         assert len(data.state()) == 100

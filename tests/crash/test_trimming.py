@@ -1,5 +1,6 @@
 """What a stream trims leaves the disk, and nothing else does."""
 
+import errno
 import os
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from millstream.store.log.disk import RealDisk
 from millstream.store.log.files import layout
 from millstream.store.log.files.content import StreamContent
 from millstream.store.log.files.layout import LEAST_BYTES
+from millstream.store.log.saving.snapshots import Checkpoint
 from millstream.store.log.tools.check import verify
 
 KEPT = 4 * LEAST_BYTES
@@ -75,6 +77,30 @@ def test_the_index_of_many_small_appends_is_given_back_too(tmp_path: Path) -> No
     with opened(tmp_path) as data:
         first = read(data, "/s", limit=1).start
         assert data.engine.streams.find("/s").bounds(first) == (first, first + 6)  # type: ignore[union-attr]
+
+
+def test_a_file_that_an_unfinished_checkpoint_removed_is_begun_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    with opened(tmp_path) as data:
+        data.create("/s", retention=Retention(seconds=1))
+        data.append("/s", b"a" * 30_000)
+        data.checkpoint()
+        trim(data, NOW_MS + 10_000)
+        with monkeypatch.context() as broken:
+            broken.setattr(Checkpoint, "_write_files", fail)
+            data.checkpoint()
+        assert room(tmp_path) == 0
+        data.abandon()
+    with opened(tmp_path) as data:
+        data.append("/s", b"b" * 1_000)
+        data.checkpoint()
+    assert verify(tmp_path).is_sound
+    with opened(tmp_path) as data:
+        assert read(data, "/s", 30_000).data == b"b" * 1_000
 
 
 def test_an_idle_stream_whose_time_is_over_takes_no_room(tmp_path: Path) -> None:

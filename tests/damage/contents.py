@@ -130,6 +130,8 @@ def write_first(writer: Writer) -> None:
     writer.append("/large/text", 6_000, 30)
     writer.create("/large/bytes", OCTETS)
     writer.append("/large/bytes", 450_000, 3)  # more than a server sends in one piece
+    writer.create("/many", TEXT)
+    writer.append("/many", 50, 600)  # more than one page of an index, and of times
     writer.create("/producers", TEXT)
     for number in range(5):
         writer.append("/producers", 50, number + 1, producer=f"p{number}")
@@ -163,6 +165,7 @@ def write_second(writer: Writer) -> None:
     writer.append("/medium/text", 2_000, 10)
     writer.append("/medium/json", 200, 3, producer="q")
     writer.append("/large/text", 30_000, 2)
+    writer.append("/many", 50, 300)
     writer.append("/producers", 80, 3, producer="p2")
     writer.append("/producers", 80, 1, producer="late")
     writer.append("/trimmed", 20_000, 4)

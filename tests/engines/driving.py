@@ -74,7 +74,6 @@ ENGINES: dict[str, Callable[[Path], Table | PostgresStore]] = {
     "postgres": _postgres,
 }
 SURVIVE_RESTART = {"log", "postgres"}
-WITHOUT_SUBSCRIPTIONS = {"postgres"}
 
 
 def examples(kind: str) -> int:
@@ -344,6 +343,7 @@ class Engine:
                 has_more = self.store.expire_more(self.now_ms)
             if isinstance(self.store, PostgresStore):
                 await self.store.upkeep.finish()
+                await self.store.shared.finish()
 
         self._runner.run(expire())
 

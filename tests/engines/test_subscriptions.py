@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from engines.driving import ENGINES, JSON, WITHOUT_SUBSCRIPTIONS, Engine
+from engines.driving import ENGINES, JSON, Engine
 from millstream.protocol.expiry import Lifetime
 from millstream.protocol.subscriptions import wakes
 from millstream.protocol.subscriptions.answers import Shown
@@ -25,7 +25,7 @@ KEYS = Keys(b"t" * 32, (SigningKey(b"p" * 32, b"q" * 32),))
 ROOT = "/"
 
 
-@pytest.fixture(params=[kind for kind in ENGINES if kind not in WITHOUT_SUBSCRIPTIONS])
+@pytest.fixture(params=ENGINES)
 def engine(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Engine]:
     """Each engine that has subscriptions, in turn."""
     with Engine(request.param, tmp_path) as engine:
@@ -262,6 +262,7 @@ def test_members_survive(desk: Desk, meanwhile: Meanwhile) -> None:
     assert desk.links() == {"/in/both": (3, True), "/out/only": (2, True), "/out/later": (0, True)}
     desk.engine.create("/out/later", b"x")
     meanwhile()
+    desk.expect_events([1])
     assert desk.events()[0]["stream"] == "out/later"
     for name in ("/in/both", "/out/only"):
         desk.run(lambda name=name: desk.parts.registry.remove_member(desk.key, name))

@@ -153,7 +153,15 @@ class Cluster:
             if self._used_by is None:
                 self.execute(f"CREATE SCHEMA {schema}")
             else:
-                tables = ("streams", "stream_rows", "producers", "parts", "ended_streams")
+                tables = (
+                    "streams",
+                    "stream_rows",
+                    "producers",
+                    "parts",
+                    "ended_streams",
+                    "subscription_rows",
+                    "stream_changes",
+                )
                 self.execute("".join(f"DELETE FROM {schema}.{table};" for table in tables))
             self._used_by = folder
         return self.url("in_turns")

@@ -2,8 +2,6 @@
 
 import io
 
-import httpx
-
 from millstream_conformance.server import run_server_suite
 from postgres.cluster import shared
 from running import HASTY_MS, millstream
@@ -15,11 +13,3 @@ def test_our_suite_finds_nothing() -> None:
     with millstream("--store", cluster.url(cluster.new_schema()), long_poll_ms=HASTY_MS) as server:
         code = run_server_suite(server.url, strict=True, tries=3, output=output)
     assert code == 0, output.getvalue()
-
-
-def test_there_are_no_subscriptions_and_the_answer_says_so() -> None:
-    cluster = shared()
-    with millstream("--store", cluster.url(cluster.new_schema())) as server:
-        answer = httpx.put(f"{server.url}/__ds/subscriptions/s", json={"type": "pull-wake"})
-        assert (answer.status_code, answer.json()["error"]["code"]) == (501, "NO_SUBSCRIPTIONS")
-        assert httpx.get(f"{server.url}/__ds/jwks.json").status_code == 501

@@ -21,7 +21,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from engines.driving import ENGINES, WITHOUT_SUBSCRIPTIONS, Engine
+from engines.driving import ENGINES, Engine, examples
 from engines.test_subscriptions import Desk
 from millstream.protocol.subscriptions import wakes
 from millstream.store.subscriptions.working import Claimed, Settled
@@ -168,7 +168,7 @@ class SubscriptionMachine(RuleBasedStateMachine):
         self.desk.expect_events(self.announced)
 
 
-@pytest.mark.parametrize("kind", sorted(ENGINES.keys() - WITHOUT_SUBSCRIPTIONS))
+@pytest.mark.parametrize("kind", ENGINES)
 def test_workers_leases_and_clocks(kind: str) -> None:
     class Machine(SubscriptionMachine):
         engine_kind = kind
@@ -176,7 +176,7 @@ def test_workers_leases_and_clocks(kind: str) -> None:
     run_state_machine_as_test(
         Machine,
         settings=settings(
-            max_examples=30,
+            max_examples=min(30, examples(kind)),
             stateful_step_count=30,
             deadline=None,
             phases=[Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink],

@@ -8,7 +8,8 @@ import os
 import re
 import subprocess
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -17,7 +18,16 @@ from threading import Thread
 import pytest
 
 from node import NodeUnavailableError, install, node
-from running import HASTY_MS, ServerFactory, durable_millstream, millstream, uvicorn_server
+from postgres.cluster import shared
+from running import (
+    HASTY_MS,
+    PATIENT_MS,
+    Server,
+    ServerFactory,
+    durable_millstream,
+    millstream,
+    uvicorn_server,
+)
 
 HERE = Path(__file__).parent
 SUITE_TIMEOUT_S = 120
@@ -82,8 +92,18 @@ def run_isolated(vitest: Path, url: str, report: Path, names: Iterable[str]) -> 
     return run_suite(vitest, url, report, "--maxConcurrency=1", f"--testNamePattern=^({only})$")
 
 
+@contextmanager
+def over_postgres(*, long_poll_ms: int = PATIENT_MS) -> Iterator[Server]:
+    """Our server over a database."""
+    cluster = shared()
+    with millstream("--store", cluster.url(cluster.new_schema()), long_poll_ms=long_poll_ms) as server:
+        yield server
+
+
 @pytest.mark.parametrize(
-    "serve", [millstream, durable_millstream, uvicorn_server], ids=["memory", "log", "asgi"]
+    "serve",
+    [millstream, durable_millstream, uvicorn_server, over_postgres],
+    ids=["memory", "log", "asgi", "postgres"],
 )
 def test_the_public_suite_passes(serve: ServerFactory, vitest: Path, tmp_path: Path) -> None:
     with serve(long_poll_ms=HASTY_MS) as server:

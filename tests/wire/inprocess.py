@@ -47,7 +47,7 @@ class Served:
         self.routes = routes
         self.live = routes.live
         self.port = port
-        self.now_s = 0.0
+        self._now_s = 0.0
         self._clients: list[Client] = []
 
     async def connect(self) -> Client:
@@ -60,8 +60,22 @@ class Served:
 
     def pass_time(self, seconds: float) -> None:
         """Let time pass for connections; the live readers' own clock goes on as it does."""
-        self.now_s += seconds
-        self.native.tick(self.now_s)
+        while seconds > 1:
+            self._tick(1)
+            seconds -= 1
+        self._tick(seconds)
+
+    def hold_up(self, seconds: float) -> None:
+        """Let time pass in which the event loop did nothing."""
+        self._tick(seconds)
+
+    def _tick(self, seconds: float) -> None:
+        self._now_s += seconds
+        self.native.tick(self._now_s)
+
+    @property
+    def now_s(self) -> float:
+        return self.native.now_s
 
     def close_clients(self) -> None:
         for client in self._clients:

@@ -18,6 +18,7 @@ from millstream.protocol.retention import Retention
 from millstream.server import interpreter, processes
 from millstream.server.access.auth import Auth, check_exposure, open_auth
 from millstream.server.allocator import keep_freed_memory
+from millstream.server.deliveries.signing import new_keys
 from millstream.server.http.connection import Connection
 from millstream.server.http.server import NativeServer
 from millstream.server.http.tls import Handshake
@@ -34,6 +35,7 @@ from millstream.server.telemetry.watchdog import Watchdog
 from millstream.store.base import Store, StoreError
 from millstream.store.log.opening import folder_store
 from millstream.store.memory import memory_store
+from millstream.store.pending import Eventually, settled
 from millstream.store.quotas import QuotaError, Quotas, parse_quota
 from millstream.store.table import Table
 
@@ -103,6 +105,9 @@ async def running_routes(settings: Settings, store: Store, auth: Auth | None = N
         watchdog = Watchdog(settings.stall_log_ms / 1000)
         routes.metrics.include(watchdog)
         watchdog.start()
+        if store.is_shared:  # any server reads the tokens that another one has given
+            offered: Eventually[object] = store.subscriptions.registry.offer_keys(new_keys())
+            await settled(offered)
         routes.deliveries.start()
         ticking = asyncio.create_task(_tick(routes))
         try:

@@ -132,9 +132,6 @@ class Store(ABC):
     subscriptions: Subscriptions
     """Whom changes of streams wake."""
 
-    has_subscriptions: bool = True
-    """Whether there can be any."""
-
     usual_retention: Retention = KEEP_ALL
     """The retention of streams that are created without limits of their own."""
 

@@ -96,6 +96,8 @@ class StreamEntry(msgspec.Struct, eq=False, gc=False):
     """The durable configuration, while that of the accepted state is not durable yet."""
     hidden_changes: int = 0
     """How many changes of the configuration are not durable yet."""
+    varying_bytes: int = 0
+    """What an engine with a memory budget has counted for what most streams have none of."""
 
     def __post_init__(self) -> None:
         stream = self.stream

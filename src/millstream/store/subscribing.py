@@ -35,7 +35,7 @@ class SubscriptionHost:
         self._slices = slices
         self._append = append
         self.keep = engine.journal.keep
-        self.later = slices.add
+        self.later: Callable[[Callable[[], None]], None] = slices.add
 
     @property
     def refusal(self) -> Unstored | None:

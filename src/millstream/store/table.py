@@ -86,11 +86,14 @@ class Table(Store):
         self._finding = Finding(engine, self._endings)
         self._reading = Reading(self._finding, engine.journal, self._slices)
         self._listeners = Listeners(self._install_listener, self.head)
-        self.subscriptions = Subscriptions(SubscriptionHost(engine, self._finding, self._slices, self.append))
+        self.subscriptions = Subscriptions(self._host(engine))
         self._waking = self.subscriptions.waking
         self._endings.on_ended = self._waking.after_ending
         self._adopt_streams()
         engine.on_recovered = self._adopt_streams
+
+    def _host(self, engine: Engine) -> SubscriptionHost:
+        return SubscriptionHost(engine, self._finding, self._slices, self.append)
 
     def _adopt_streams(self) -> None:
         """Continue with the streams that the engine has now."""

@@ -57,11 +57,6 @@ INVALID_TOKEN: Final = error(
     "This needs the token of a claim, or of a webhook, of this subscription as Authorization: Bearer.",
     problems.CHALLENGE,
 )
-NO_SUBSCRIPTIONS: Final = error(
-    501,
-    "NO_SUBSCRIPTIONS",
-    "With streams in a database that servers share, there are no subscriptions.",
-)
 TOO_LARGE: Final = error(413, "BODY_TOO_LARGE", f"The body is larger than {MAX_BODY_BYTES} bytes.")
 NOT_READABLE: Final = error(
     403, "FORBIDDEN", "A subscription needs a token that may read all streams that it can match."

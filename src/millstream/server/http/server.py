@@ -13,6 +13,9 @@ from millstream.server.request import Answer, Request
 from millstream.server.settings import Settings
 from millstream.server.telemetry.metrics import Metrics
 
+_LONGEST_TICK_S = 2.0
+"""Ticks come once a second. More than this passes only while the event loop is held up, or the process."""
+
 
 class ServedConnection(Protocol):
     """What a server asks of its connections."""
@@ -63,7 +66,12 @@ class NativeServer:
         self.bodies = Bodies(routes.settings.max_bodies_bytes)
         self.read_turns = ReadTurns()
         self.draining = False
-        self.now_s = 0.0  # accurate to a second, which is enough for timeouts
+        self.now_s = 0.0
+        """How long connections have been served, to a second: the clock of their timeouts.
+
+        It stands still while the event loop does: what clients have sent meanwhile could not be read.
+        """
+        self._ticked_s = 0.0
         self._common: dict[bytes | None, bytes] = {}  # by origin, for this second
         self._start_second()
 
@@ -106,10 +114,11 @@ class NativeServer:
 
     def tick(self, now_s: float) -> None:
         """Advance the clock and end connections that take too long; called about once a second."""
-        self.now_s = now_s
+        self.now_s += min(now_s - self._ticked_s, _LONGEST_TICK_S)
+        self._ticked_s = now_s
         self._start_second()
         for connection in list(self.connections):
-            connection.tick(now_s)
+            connection.tick(self.now_s)
 
     def drain(self) -> None:
         """End every connection as soon as it has nothing left to answer."""

@@ -38,7 +38,6 @@ from millstream.protocol.subscriptions.configurations import (
 from millstream.protocol.subscriptions.keys import Keys, published
 from millstream.protocol.subscriptions.problems import (
     INVALID_TOKEN,
-    NO_SUBSCRIPTIONS,
     NOT_READABLE,
     TOO_LARGE,
     as_error,
@@ -81,7 +80,6 @@ class SubscriptionRoutes:
         deliveries: Deliveries,
         clock_ms: Callable[[], int],
     ) -> None:
-        self._is_offered = store.has_subscriptions
         self._subscriptions = store.subscriptions
         self._registry, self._working = store.subscriptions.registry, store.subscriptions.working
         self._settings = settings
@@ -92,10 +90,6 @@ class SubscriptionRoutes:
 
     def find(self, path: str, root: str) -> dict[bytes, Handler]:
         """Find the handlers for a path below `__ds` of a root, by method; none if it is not of these."""
-        found = self._find(path, root)
-        return found if self._is_offered else dict.fromkeys(found, lambda _request: NO_SUBSCRIPTIONS)
-
-    def _find(self, path: str, root: str) -> dict[bytes, Handler]:
         if path == JWKS:
             return _shows(lambda _request: self._jwks())
         if path == ROTATE:
@@ -206,7 +200,9 @@ class SubscriptionRoutes:
         def may_read(one: Subscription) -> bool:
             return request.grant.allows(Action.READ, _path_of(one.root, one.id))
 
-        def reply(page: RosterPage) -> Reply:
+        def reply(page: RosterPage | Unstored) -> Reply:
+            if not isinstance(page, RosterPage):
+                return refused(page)
             shown = [(one, self._signing(request, one)) for one in page.shown]
             return answers.listed(shown, page.next_after)
 
@@ -275,17 +271,17 @@ class SubscriptionRoutes:
         return self._subscriptions.keys or new_keys()
 
     def _jwks(self) -> Answer:
-        if self._subscriptions.keys is None and self._registry.refusal is None:
-            self._registry.provide_keys(new_keys())
-        keys = self._subscriptions.keys
-        shown = published(keys, self._clock_ms()) if keys is not None else ()
-        cache = b"public, max-age=%d" % signatures.JWKS_MAX_AGE_S
-        reply = Reply(
-            200,
-            [(headers.CONTENT_TYPE, signatures.JWKS_TYPE), (b"cache-control", cache)],
-            signatures.jwk_set(key.public for key in shown),
-        )
-        return self._registry.confirm(reply)
+        def reply(keys: Keys | Unstored) -> Reply:
+            if not isinstance(keys, Keys):
+                return refused(keys)
+            cache = b"public, max-age=%d" % signatures.JWKS_MAX_AGE_S
+            return Reply(
+                200,
+                [(headers.CONTENT_TYPE, signatures.JWKS_TYPE), (b"cache-control", cache)],
+                signatures.jwk_set(key.public for key in published(keys, self._clock_ms())),
+            )
+
+        return when(self._registry.offer_keys(self._keys()), reply)
 
     def _rotate(self, request: Request) -> Answer:
         refusal = self._refuse(request, Action.ADMIN, "/")

@@ -4,6 +4,7 @@
         LogJournal    from a change to its record, from the durable record to its answer
         Checkpoints   from the log to the stream files and the catalog
         Eviction      keeps the streams in memory within their budget
+        Reclaiming    empties packs of which little is needed
         Scrub         looks for damage in what is saved
         Runtime       what runs beside the event loop: the committer, background jobs
 
@@ -40,7 +41,7 @@ from millstream.store.log.reserve import Reserve
 from millstream.store.log.runtime import Runtime
 from millstream.store.log.saving.checkpoint import Checkpoints, may_retry
 from millstream.store.log.saving.held import refuse_large
-from millstream.store.log.saving.reclaiming import remove_unknown
+from millstream.store.log.saving.reclaiming import Reclaiming, remove_unknown
 from millstream.store.log.saving.snapshots import Checkpoint
 from millstream.store.log.saving.taking import Taking
 from millstream.store.log.scrub import Scrub
@@ -100,6 +101,7 @@ class LogEngine:
             lambda streams: min(self._wanted_bytes(streams), reserve.checkpoint_bytes),
             memory_bytes,
         )
+        self.reclaiming = Reclaiming(catalog, self.files, runtime)
         self._eviction = Eviction(runtime, self.checkpoints, memory_bytes)
         self.scrub = Scrub(disk, catalog, runtime, log.measures, lambda: self.streams)
         self.on_recovered: Callable[[], None] = lambda: None
@@ -180,7 +182,7 @@ class LogEngine:
         self._due_after = BEGINNING
         self._former_after = 0
         self._review_held_back()
-        self.checkpoints.look_for_packs()
+        self.reclaiming.look()
         self.on_recovered()
 
     @property
@@ -230,6 +232,7 @@ class LogEngine:
             self.checkpoint()
         if is_full and elapsed(self._full_since_ms, now_ms, _RETRY_FULL_MS):
             self._retry_full()
+        self._reclaim_some(now_ms)
         self._scrub_some(now_ms)
         self._keep_within_memory()
         self._measure_memory()
@@ -237,15 +240,34 @@ class LogEngine:
     def _keep_within_memory(self) -> None:
         # A checkpoint that was given up leaves streams that look saved, and are in memory only.
         if not self._is_rolling_back and not isinstance(self.journal.refusal, StoreFailed):
-            unsaved_bytes, record_deadline = self.unsaved_bytes, self.journal.record_deadline
-            self._eviction.begin(self.streams, unsaved_bytes, record_deadline, self._now_ms)
+            waiting_bytes = self.unsaved_bytes + self.checkpoints.working_bytes(self.streams)
+            self._eviction.begin(self.streams, waiting_bytes, self.journal.record_deadline, self._now_ms)
+
+    @property
+    def _is_quiet(self) -> bool:
+        """Whether nothing reads or changes all files; a damaged catalog, or disk, stays as it is."""
+        # A checkpoint that was given up may have removed files that the catalog refers to.
+        if self._is_rolling_back or isinstance(self.journal.refusal, StoreFailed) or self.catalog.damage:
+            return False
+        return not (self.checkpoints.under_way or self.reclaiming.is_running or self.scrub.is_running)
+
+    def _reclaim_some(self, now_ms: int) -> None:
+        """Empty some of a pack of which little is needed."""
+        may_write = self._is_quiet and self.journal.removal_refusal is None
+        if may_write and self.reclaiming.is_due(now_ms) and self.runtime.take_guard():
+            self.reclaiming.step(now_ms, self.streams, self._on_reclaimed)
+
+    def _on_reclaimed(self, error: BaseException | None) -> None:
+        if error is not None:
+            self._fail(f"a pack could not be emptied: {error}")
+        elif self._is_rolling_back:
+            self._roll_back()
+        else:
+            self._checkpoint_if_full()
 
     def _scrub_some(self, now_ms: int) -> None:
         """Look for damage in some of what is saved, unless files are changing."""
-        if isinstance(self.journal.refusal, StoreFailed) or self.catalog.damage:
-            return  # a checkpoint that was given up may have removed files that the catalog refers to
-        is_quiet = not self.checkpoints.under_way and not self._is_rolling_back
-        if is_quiet and self.scrub.is_due(now_ms) and self.runtime.take_guard():
+        if self._is_quiet and self.scrub.is_due(now_ms) and self.runtime.take_guard():
             self.scrub.step(now_ms, self._on_scrubbed)
 
     def _on_scrubbed(self, damage: list[str]) -> None:
@@ -342,7 +364,7 @@ class LogEngine:
         self.journal.refusal = self.journal.removal_refusal = NoSpace()
         self._full_since_ms = NEVER
         self._is_rolling_back = True
-        if not self.checkpoints.writing:  # otherwise the checkpoint that is being written goes first
+        if not self.checkpoints.writing and not self.reclaiming.is_running:  # otherwise that goes first
             self._roll_back()
 
     def _roll_back(self) -> None:
@@ -443,7 +465,8 @@ class LogEngine:
     @property
     def _may_checkpoint(self) -> bool:
         """Whether what is accepted becomes durable; on a full disk, and whether that frees anything."""
-        if self.journal.removal_refusal is not None or self.scrub.is_running:
+        is_busy = self.scrub.is_running or self.reclaiming.is_running
+        if self.journal.removal_refusal is not None or is_busy:
             return False
         return self.streams.frees_room or not isinstance(self.journal.refusal, NoSpace)
 
@@ -470,6 +493,7 @@ class LogEngine:
         if error is None:
             self._due_after = BEGINNING
             self._review_held_back()
+            self.reclaiming.look()
             self.reserve.reconsider()
             assert self.journal.committer is not None  # a checkpoint is taken while it runs
             is_full = isinstance(self.journal.refusal, NoSpace)
@@ -483,6 +507,7 @@ class LogEngine:
             self._roll_back()
         elif error is None:
             self._check_backlog()
+            self._reclaim_some(self._now_ms)  # or one checkpoint after the other would leave no time for it
             self._checkpoint_if_full()
             self._eviction.retry()
             self._keep_within_memory()

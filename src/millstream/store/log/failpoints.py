@@ -25,6 +25,7 @@ NAMES = (
     "checkpoint.committed",  # the catalog is the new one, the log is not cut
     "reclaiming.copied",  # slots of a pack have copies in another one, the catalog does not know
     "reclaiming.moved",  # the catalog knows; streams in memory still use the former ones
+    "reclaiming.removed",  # the file of a pack that was emptied is removed, which may be on the disk or not
     "checkpoint.cleaned",  # files of former parts are gone, which may be on the disk or not
     "segment.released",  # old segments have other names or none, which may be on the disk or not
     "delivery.begun",  # an attempt to deliver a webhook is on the disk, nothing is sent

@@ -9,6 +9,7 @@ says what is needed; whoever has begun loads it and decides again (`loading`).
 
 from bisect import bisect_left, bisect_right
 from collections import OrderedDict
+from collections.abc import Iterable
 from typing import Final
 
 import msgspec
@@ -64,6 +65,15 @@ class NotLoadedError(Exception):
     def __init__(self, wanted: Wanted) -> None:
         super().__init__(wanted)
         self.wanted = wanted
+
+
+class NotPreparedError(Exception):
+    """A round has decided what it was not prepared for: it begins anew, with these prepared, too."""
+
+    def __init__(self, *, tails: Iterable[str] = (), streams: Iterable[str] = ()) -> None:
+        super().__init__("a round was not prepared")
+        self.tails = tuple(tails)
+        self.streams = tuple(streams)
 
 
 class Memory:

@@ -39,6 +39,8 @@ class Notices:
         self.sender = ""
         self.newest_id = 0
         self.on_created: OnCreated = ignore_creation
+        self.on_heard: Callable[[], None] = lambda: None
+        """Called when another server has changed something."""
         self.watched: Callable[[], Iterable[str]] = tuple
         self.is_listening = False
         self._listening: asyncio.Task[None] | None = None
@@ -86,6 +88,9 @@ class Notices:
         sender, *ids = notice.split(" ")
         if sender == self.sender:
             return
+        self.on_heard()
+        if ids == ["s"]:
+            return  # of subscriptions
         if ids == ["*"]:
             self.poll()
             return

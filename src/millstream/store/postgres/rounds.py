@@ -42,9 +42,10 @@ from millstream.store.postgres.connections import (
     Pauses,
     UnreachableError,
 )
-from millstream.store.postgres.content import NotLoadedError, Wanted
+from millstream.store.postgres.content import NotLoadedError, NotPreparedError, Wanted
 from millstream.store.postgres.encoding import prefix_range
 from millstream.store.postgres.loading import Ask, Loader, LostContentError
+from millstream.store.postgres.subscribing.needs import Needs
 from millstream.store.postgres.workspace import Change, Deciding, WorkEngine
 from millstream.store.postgres.writing import Writer, new_rows
 
@@ -77,6 +78,8 @@ class Request(msgspec.Struct, eq=False):
     is_answered: bool = False
     needs_look: bool = False
     """Whether it was decided on what may be out of date."""
+    needs: Needs | None = None
+    """What one about subscriptions must find prepared."""
 
 
 class Rounds:
@@ -97,6 +100,8 @@ class Rounds:
         """Called with the stream, the beginning and the size of every row of content."""
         self.count_change: Callable[[int], None] = lambda _: None
         """Called with how many more streams there are."""
+        self.on_committed: Callable[[], None] = lambda: None
+        """Called when a round has changed streams."""
         self.unsynced_changes = self.unsynced_bytes = self.synced_bytes = 0
         self.commits = self.conflicts = 0
 
@@ -159,7 +164,7 @@ class Rounds:
         for _ in range(_MAX_ATTEMPTS):
             try:
                 await attempt(requests)
-            except AGAIN:
+            except (*AGAIN, NotPreparedError):
                 continue
             except UnreachableError as error:
                 self._answer_all(requests, Unreachable(is_unknown=error.is_unknown))
@@ -382,6 +387,8 @@ class Rounds:
                 self._cache.listener(name)
         if created:
             self.on_created()
+        if changes:
+            self.on_committed()
 
     def _is_published(self, entry: StreamEntry) -> bool:
         saved = self._cache.by_id.get(entry.stream.id)

@@ -6,6 +6,11 @@
         parts           staged parts
         ended_streams   streams that are gone, whose rows are still to be removed
 
+        subscription_rows    subscriptions and their cursors, as keys and bytes (`store.subscriptions.rows`)
+        subscription_state   one row: its version rises with them; which server delivers webhooks, until when
+        stream_changes       what subscriptions have to hear of, while there are any: written with the
+                             changes of streams, removed with what was made of them
+
 Tables are made where the connection's search path says, so that several stores fit into one database.
 """
 
@@ -64,6 +69,20 @@ _VERSIONS = (
     );
     ALTER TABLE parts ALTER data SET STORAGE EXTERNAL;
     CREATE TABLE ended_streams (stream_id bigint PRIMARY KEY);
+    """,
+    """
+    CREATE TABLE subscription_state (
+        version bigint NOT NULL,
+        owner text NOT NULL,
+        owned_until timestamptz NOT NULL
+    );
+    INSERT INTO subscription_state VALUES (0, '', 'epoch');
+    CREATE TABLE subscription_rows (key bytea PRIMARY KEY, value bytea NOT NULL);
+    CREATE TABLE stream_changes (
+        id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+        changed bigint[] NOT NULL,
+        entries bytea NOT NULL
+    );
     """,
 )
 

@@ -4,7 +4,7 @@ import asyncio
 import secrets
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from millstream.protocol.attributes import matches
 from millstream.protocol.configuration import ConfigureRequest
@@ -47,10 +47,13 @@ from millstream.store.postgres.notices import Notices
 from millstream.store.postgres.reads import Reads
 from millstream.store.postgres.rounds import Rounds
 from millstream.store.postgres.schema import apply_schema, refuse_unfinished
+from millstream.store.postgres.subscribing.offered import SharedSubscriptions
+from millstream.store.postgres.subscribing.rounds import SubscriptionRounds
 from millstream.store.postgres.upkeep import Upkeep
 from millstream.store.postgres.workspace import Deciding, is_renewal_due
 from millstream.store.postgres.writing import Writer
 from millstream.store.quotas import Quotas
+from millstream.store.subscriptions.subscriptions import Subscriptions
 
 _COUNT_INTERVAL_S: Final = 30.0
 _PAGE: Final = 1000  # names looked at for one page
@@ -67,7 +70,6 @@ class PostgresStore(Store):
     """Streams in a database that several servers share."""
 
     is_shared = True
-    has_subscriptions = False
 
     def __init__(self, database: Database, memory_bytes: int) -> None:
         self._database = database
@@ -78,10 +80,15 @@ class PostgresStore(Store):
         self._reads = Reads(database, self.cache, loader, self._renewed, self._expired)
         self.notices = Notices(database, self.cache, loader)
         self.upkeep = Upkeep(database, self.rounds)
+        self._told_writer = Writer(records=False)
+        self._subscribing = SubscriptionRounds(database, self.cache, loader, self._told_writer)
+        self.shared = SharedSubscriptions(database, self._subscribing)
+        self.subscriptions = cast("Subscriptions", self.shared)  # the same requests, each as a round
+        self.rounds.on_committed = self.notices.on_heard = self.shared.hear
         self.rounds.on_created = self.notices.look_for_created
-        self.rounds.on_written = self.upkeep.note_written
-        self.rounds.count_change = self._count_changed
-        self.subscriptions = self.rounds.table.subscriptions
+        for rounds in (self.rounds, self._subscribing):
+            rounds.on_written = self.upkeep.note_written
+            rounds.count_change = self._count_changed
         self._listeners = Listeners(self._install_listener, self.head)
         self._renewing: dict[int, Pending[Any]] = {}
         self._count = 0
@@ -98,9 +105,11 @@ class PostgresStore(Store):
                 await apply_schema(connection)
                 await refuse_unfinished(connection)
                 schema = await connection.fetchval("SELECT current_schema()")
-            self._writer.channel = self.notices.channel = f"millstream {schema}"
-            self._writer.sender = self.notices.sender = secrets.token_hex(6)
+            channel, sender = f"millstream {schema}", secrets.token_hex(6)
+            for part in (self._writer, self._told_writer, self.notices):
+                part.channel, part.sender = channel, sender
             await self._recount()
+            await self.shared.open()
             await self.notices.open()
         except BaseException:
             await self._database.close()
@@ -110,6 +119,7 @@ class PostgresStore(Store):
         """Finish what was begun, and disconnect."""
         await self.rounds.finish()
         await self.upkeep.finish()
+        await self.shared.close()
         await self._reads.finish()
         await self.notices.close()
         await self._database.close()
@@ -133,7 +143,7 @@ class PostgresStore(Store):
 
     @quotas.setter
     def quotas(self, quotas: Quotas) -> None:
-        self.rounds.table.quotas = quotas
+        self.rounds.table.quotas = self._subscribing.table.quotas = quotas
 
     @property
     def usual_retention(self) -> Retention:
@@ -182,6 +192,7 @@ class PostgresStore(Store):
 
     def create(self, name: str, request: CreateRequest, now_ms: int) -> Pending[Created]:
         """Create a stream or a fork, or say what is in the way."""
+        self.shared.note_time(now_ms)
         names = (name,) if request.forked_from is None else (name, request.forked_from)
         return self.rounds.submit(
             names,
@@ -193,6 +204,7 @@ class PostgresStore(Store):
 
     def append(self, name: str, request: AppendRequest, now_ms: int) -> Pending[Appended]:
         """Append, close, or both."""
+        self.shared.note_time(now_ms)
         return self.rounds.submit(
             (name,),
             lambda table: table.append(name, request, now_ms),
@@ -213,6 +225,7 @@ class PostgresStore(Store):
 
     def commit(self, name: str, request: CommitRequest, now_ms: int) -> Pending[Committed]:
         """Append parts, in one atomic change."""
+        self.shared.note_time(now_ms)
         return self._change(name, lambda table: table.commit(name, request, now_ms))
 
     def drop_part(self, name: str, id: str, now_ms: int) -> Pending[Dropped]:
@@ -358,6 +371,7 @@ class PostgresStore(Store):
         loop = asyncio.get_running_loop()
         self.notices.tick(loop.time())
         self.upkeep.begin(now_ms)
+        self.shared.tick(now_ms)
         if loop.time() - self._counted_s > _COUNT_INTERVAL_S:
             self._counted_s = loop.time()
             self._reads.spawn(self._recount_quietly())

@@ -19,10 +19,12 @@ from millstream.protocol.configuration import Configuration
 from millstream.protocol.staging import Staged
 from millstream.protocol.streams import StoreFailed, Stream, Unstored
 from millstream.store.base import Listener, ignore
+from millstream.store.engine import Engine
 from millstream.store.entries import Ending, StreamEntry
 from millstream.store.postgres.cache import Saved, StreamCache
 from millstream.store.postgres.content import NotLoadedError, ProducersOf, RowContent, WorkContent
 from millstream.store.postgres.loading import LoadedParts
+from millstream.store.postgres.subscribing.host import RoundHost
 from millstream.store.table import Table
 
 _LONGEST_RENEWAL_STEP_MS = 1_000
@@ -38,6 +40,8 @@ class Change(msgspec.Struct, eq=False):
     """Which version was decided on; a new stream has none."""
     is_new: bool = False
     is_gone: bool = False
+    is_ended: bool = False
+    """Whether it was deleted or is over, gone or kept for its forks."""
     producers: set[bytes] = msgspec.field(default_factory=set)
     staged: list[parts.Stage] = msgspec.field(default_factory=list)
     released: list[int] = msgspec.field(default_factory=list)
@@ -137,7 +141,7 @@ class WorkStreams:
         return self.last_id
 
     def take_rows(self) -> dict[str, bytes]:
-        """There are no subscriptions yet."""
+        """Give no rows: those of subscriptions are loaded by a round."""
         return {}
 
     def new_content(self, stream: Stream) -> WorkContent:
@@ -171,6 +175,8 @@ class WorkJournal:
         self.changes: dict[int, Change] = {}
         self.told: dict[str, None] = {}
         """The names whose readers are woken when the round is committed."""
+        self.kept: dict[str, bytes | None] = {}
+        """Rows of subscriptions."""
 
     @property
     def removal_refusal(self) -> Unstored | None:
@@ -181,6 +187,7 @@ class WorkJournal:
         """Begin a round."""
         self.changes.clear()
         self.told.clear()
+        self.kept.clear()
 
     def _changed(self, entry: StreamEntry, *, tells: bool = False) -> Change:
         id = entry.stream.id
@@ -212,7 +219,8 @@ class WorkJournal:
 
     def end(self, entry: StreamEntry, ending: Ending) -> lifecycle.Delete:
         """Note a deletion."""
-        self._changed(entry, tells=True).drops_parts = True
+        change = self._changed(entry, tells=True)
+        change.drops_parts = change.is_ended = True
         for gone in ending.removed:
             self._changed(gone).is_gone = True
             self._work.remove(gone)
@@ -223,7 +231,8 @@ class WorkJournal:
     def end_all(self, entries: list[StreamEntry]) -> None:
         """Note deletions."""
         for entry in entries:
-            self._changed(entry, tells=True).is_gone = True
+            change = self._changed(entry, tells=True)
+            change.is_gone = change.is_ended = True
             self._work.remove(entry)
 
     def renew(self, entry: StreamEntry) -> None:
@@ -264,8 +273,8 @@ class WorkJournal:
         self._changed(entry).released.extend(numbers)
 
     def keep(self, rows: Mapping[str, bytes | None]) -> None:
-        """Refuse: rows are kept for subscriptions, of which there are none."""
-        raise NotImplementedError
+        """Note rows of subscriptions."""
+        self.kept.update(rows)
 
     def confirm(self, decision: D) -> D:
         """Give a decision; the round keeps it until what it was made on is committed."""
@@ -319,6 +328,10 @@ class WorkEngine:
 
 class Deciding(Table):
     """The table of a workspace; it decides when a round asks it to."""
+
+    def _host(self, engine: Engine) -> RoundHost:
+        self.host = RoundHost(engine, self._finding, self._slices, self.append)
+        return self.host
 
     def renew(self, name: str, stream_id: int, now_ms: int) -> None:
         """Renew the TTL of a stream that was read."""

@@ -5,6 +5,7 @@
                       others, with rows locked, would end in deadlocks
              changed  their rows are updated
              ...      rows of content and producers, of those streams only
+             recorded what subscriptions have to hear of, if there are any
         SELECT which were changed, and notify other servers
 
 A stream that another server has changed meanwhile is left out, together with all that belongs to it; the
@@ -22,6 +23,7 @@ from millstream.store.pieces import Piece
 from millstream.store.postgres.connections import Connection
 from millstream.store.postgres.content import StoredPart
 from millstream.store.postgres.encoding import Row, decode_row, due_ms, encode_index, encode_state
+from millstream.store.postgres.subscribing.changes import encode_changes
 from millstream.store.postgres.workspace import Change
 
 MAX_ROW_BYTES: Final = 2**20
@@ -57,6 +59,11 @@ WITH wanted AS (
 ), forgotten AS (
     DELETE FROM producers p USING unnest($22::bigint[], $23::bytea[]) AS f(id, producer)
     WHERE p.stream_id = f.id AND p.producer = f.producer AND f.id IN (SELECT id FROM changed)
+), recorded AS (
+    INSERT INTO stream_changes (changed, entries)
+    SELECT array_agg(id), $27 FROM (SELECT id FROM changed UNION ALL SELECT unnest($26::bigint[])) AS c(id)
+    WHERE $27::bytea IS NOT NULL AND EXISTS (SELECT FROM subscription_rows WHERE key >= 's' AND key < 't')
+    HAVING count(*) > 0
 )
 SELECT array_agg(id), pg_notify($24, $25) FROM changed
 """
@@ -115,11 +122,12 @@ def _row(pieces: list[Piece], ends: Any, times: Any, first: int) -> NewRow:
 
 
 class Writer:
-    """Writes the changes of rounds."""
+    """Writes the changes of rounds, and records them for subscriptions."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, records: bool = True) -> None:
         self.channel = ""
         self.sender = ""
+        self._records = records
 
     async def write(self, connection: Connection, changes: list[Change], *, is_locked: bool) -> set[int]:
         """Write changes, and give the ids of the streams that were changed."""
@@ -182,7 +190,9 @@ class Writer:
             *_columns(used, 6),
             *_columns(forgotten, 2),
         ]
-        found = await connection.fetchrow(_CHANGE, *arrays, self.channel, notice)
+        changes = encode_changes((*living, *gone)) if self._records else None
+        ended = [change.entry.stream.id for change in gone]
+        found = await connection.fetchrow(_CHANGE, *arrays, self.channel, notice, ended, changes)
         return set(found[0] or ())
 
     def _notice(self, ids: Iterable[int]) -> str:

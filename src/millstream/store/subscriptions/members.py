@@ -8,7 +8,7 @@ For the same reason a new subscription need not look at every stream that there 
 After a start it is not known what is pending, until somebody asks (`classify`).
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from itertools import chain, islice
 from typing import Final
 
@@ -36,13 +36,18 @@ class Members:
         """Find out what is pending, if that is not known."""
         if self._is_classified:
             return
-        self._is_classified = True
         found = tails(list(self.links))
+        self._is_classified = True
         for name, link in self.links.items():
             if found.get(name, 0) > link.acked:
                 self.pending[name] = None
             elif not link.is_explicit:
                 self._idle[name] = None
+
+    @property
+    def to_classify(self) -> Collection[str]:
+        """The streams whose tails must be known to tell what is pending."""
+        return () if self._is_classified else self.links.keys()
 
     def note_append(self, name: str, tail: int, rows: Rows) -> None:
         """Take in that a stream gets more behind a tail."""

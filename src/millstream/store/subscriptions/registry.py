@@ -29,7 +29,7 @@ from millstream.store.subscriptions.rows import Rows, encode, state_key
 from millstream.store.subscriptions.watching import is_matched
 
 _STEP_S: Final = 0.002
-_LOOKED_AT: Final = 100_000  # names that a new subscription looks at, at most
+MAX_LOOKED_AT: Final = 100_000  # names that a new subscription looks at, at most
 _TOGETHER: Final = 64  # streams whose tails are looked up at once
 _PAGE_LOOKED_AT: Final = 1_000
 
@@ -66,13 +66,7 @@ class Registry:
     def __init__(self, roster: Roster) -> None:
         self._roster = roster
         self._host = roster.host
-        self.confirm = roster.host.confirm
-        self.max_subscriptions = MAX_SUBSCRIPTIONS
-
-    @property
-    def refusal(self) -> Unstored | None:
-        """Why nothing can be changed at the moment, if nothing can."""
-        return self._host.refusal
+        self.max_subscriptions: int = MAX_SUBSCRIPTIONS
 
     def create(
         self, id: str, root: str, configuration: Configuration, base_url: str, keys: Keys, now_ms: int
@@ -115,7 +109,7 @@ class Registry:
         pattern = entry.state.configuration.pattern
         if pattern is None:
             return None
-        names = itertools.islice(self._host.names(literal_prefix(pattern)), _LOOKED_AT)
+        names = itertools.islice(self._host.names(literal_prefix(pattern)), MAX_LOOKED_AT)
         return self._host.in_slices(lambda: self._find_some(entry, names))
 
     def _find_some(self, entry: Entry, names: Iterator[str]) -> bool:
@@ -134,12 +128,12 @@ class Registry:
             self._host.keep(rows)
         return is_finished
 
-    def read(self, key: str) -> Eventually[Shown | Unknown]:
+    def read(self, key: str) -> Eventually[Shown | Unknown | Unstored]:
         """Show a subscription."""
         entry = self._roster.entries.get(key)
         return self._host.confirm(self._roster.show(entry) if entry is not None else Unknown())
 
-    def list(self, after: str, limit: int, may_read: MayRead) -> Eventually[RosterPage]:
+    def list(self, after: str, limit: int, may_read: MayRead) -> Eventually[RosterPage | Unstored]:
         """List subscriptions in the order of their keys, beginning after one."""
         keys = sorted(key for key in self._roster.entries if key > after)
         shown: list[Shown] = []
@@ -201,6 +195,12 @@ class Registry:
             self._roster.put_keys(keys)
         assert self._roster.keys is not None
         return self._roster.keys
+
+    def offer_keys(self, keys: Keys) -> Eventually[Keys | Unstored]:
+        """Give the keys of the store durably; those that are offered become them if it has none."""
+        if self._roster.keys is None and self._host.refusal is not None:
+            return self._host.refusal
+        return self._host.confirm(self.provide_keys(keys))
 
     def rotate_keys(self, new: SigningKey, keys: Keys, now_ms: int) -> Eventually[Keys | Unstored]:
         """Let another key sign."""

@@ -19,24 +19,24 @@ class Subscriptions:
     """The subscriptions of a store."""
 
     def __init__(self, host: Host) -> None:
-        self._roster = Roster(host)
-        self.waking = Waking(self._roster)
-        self.working = Working(self._roster, self.waking)
-        self.registry = Registry(self._roster)
-        self.entries = self._roster.entries
+        self.roster = Roster(host)
+        self.waking = Waking(self.roster)
+        self.working = Working(self.roster, self.waking)
+        self.registry = Registry(self.roster)
+        self.entries = self.roster.entries
         """By key; empty while there are none, which every append looks at."""
 
     def adopt(self, rows: Mapping[str, bytes]) -> None:
         """Continue with what the engine has recovered."""
-        self._roster.adopt(rows)
-        self.entries = self._roster.entries
+        self.roster.adopt(rows)
+        self.entries = self.roster.entries
 
     @property
     def keys(self) -> Keys | None:
         """The keys of the store, if it has any yet."""
-        return self._roster.keys
+        return self.roster.keys
 
     @property
     def failing(self) -> int:
         """How many subscriptions had a failed attempt last."""
-        return self._roster.failing
+        return self.roster.failing

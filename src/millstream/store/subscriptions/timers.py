@@ -25,6 +25,10 @@ class Timers:
                 self._heap = [(due_ms, key) for key, due_ms in self._times.items()]
                 heapq.heapify(self._heap)
 
+    def due(self, now_ms: int) -> list[str]:
+        """Give the keys whose time has come, without taking them."""
+        return [key for key, due_ms in self._times.items() if due_ms <= now_ms]
+
     def pop_due(self, now_ms: int) -> str | None:
         """Take a key whose time has come; None when there is none."""
         while self._heap and self._heap[0][0] <= now_ms:

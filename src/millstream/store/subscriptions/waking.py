@@ -65,16 +65,20 @@ class Waking:
         """Take in that a stream is about to get more; tells whether `after_append` must be called."""
         known = self._roster.watching.pending.get(name)
         if known is None:
-            return self._note_append(name, tail, now_ms)
+            return self.note_append(name, tail, None, now_ms)
         for pending in known:
             if name not in pending:
-                return self._note_append(name, tail, now_ms)
+                return self.note_append(name, tail, None, now_ms)
         return False  # mostly: nobody watches, or all who do know that something is pending
 
-    def _note_append(self, name: str, tail: int, now_ms: int) -> bool:
+    def note_append(self, name: str, tail: int, end: int | None, now_ms: int) -> bool:
+        """Take in that a stream has got more, up to an end that some may have processed already."""
         roster = self._roster
         rows: Rows = {}
         for entry in roster.watching.of(name):
+            link = entry.members.links.get(name)
+            if end is not None and link is not None and link.acked >= end:
+                continue
             entry.members.note_append(name, tail, rows)
             if entry.state.wake is None:
                 roster.note(entry, wakes.issue(entry.state, self.new_id(), name, now_ms), rows)

@@ -1,9 +1,10 @@
 """What the streams in memory take, and the order in which they are looked at to leave.
 
 The cost of an entry is a constant, which was measured (`tests/unit/store/log/cache/test_memory_use.py` does
-it again), its texts, and what only some streams have: producers, parts, marks. All of that is added up when a
-stream arrives and leaves, and counted again after a checkpoint has saved it: an append adds nothing. The
-bytes of appends that no file has yet are not in these sums; the journal counts them (`changed_bytes`).
+it again), its texts, and what only some streams have: producers, parts, marks, several slots in packs. All of
+that is added up when a stream arrives and leaves, and counted again after a checkpoint has saved it: an
+append adds nothing. The bytes of appends that no file has yet are not in these sums; the journal counts them
+(`changed_bytes`), and checkpoints what they take beside (`working_bytes`).
 
 The order is that of a clock: the oldest is looked at first. One that was used since, or cannot leave, goes to
 the end.
@@ -13,9 +14,11 @@ from collections import deque
 from typing import Final
 
 from millstream.store.entries import StreamEntry
+from millstream.store.log.files.content import StreamContent
 
-ENTRY_BYTES: Final = 850
+ENTRY_BYTES: Final = 980
 """A stream without a fork, with its content and its places in the tables, but without its texts."""
+_SLOT_BYTES: Final = 110  # for each place in a pack after the first
 _FORK_BYTES: Final = 160
 _DEADLINE_BYTES: Final = 180  # its time in the schedule, too
 _PRODUCERS_BYTES: Final = 200
@@ -32,7 +35,6 @@ class MemoryUse:
         self.bytes = 0
         self.order: deque[int] = deque()
         """Ids, the oldest first; also of streams that were removed, until they are looked at."""
-        self._varying: dict[int, int] = {}  # by stream, the bytes that may change, where there are any
         self._forks: dict[int, int] = {}  # by source, how many of its forks are in memory
 
     def add(self, entry: StreamEntry) -> None:
@@ -47,7 +49,8 @@ class MemoryUse:
 
     def remove(self, entry: StreamEntry) -> None:
         """Stop counting a stream."""
-        self.bytes -= fixed_bytes(entry) + self._varying.pop(entry.stream.id, 0)
+        self.bytes -= fixed_bytes(entry) + entry.varying_bytes
+        entry.varying_bytes = 0
         if entry.source is not None:
             source_id = entry.source.stream.id
             self._forks[source_id] -= 1
@@ -56,11 +59,9 @@ class MemoryUse:
 
     def recount(self, entry: StreamEntry) -> None:
         """Count again what may have changed."""
-        id, size = entry.stream.id, varying_bytes(entry)
-        if size or id in self._varying:
-            self.bytes += size - self._varying.pop(id, 0)
-            if size:
-                self._varying[id] = size
+        size = varying_bytes(entry)
+        self.bytes += size - entry.varying_bytes
+        entry.varying_bytes = size
 
     def has_forks(self, stream_id: int) -> bool:
         """Tell whether forks in memory need this stream's content."""
@@ -78,7 +79,10 @@ def fixed_bytes(entry: StreamEntry) -> int:
 
 def varying_bytes(entry: StreamEntry) -> int:
     """Give what a stream takes at the moment for what most have none of."""
-    stream, size = entry.stream, len(entry.stream.attributes)
+    stream, content = entry.stream, entry.content
+    size = len(stream.attributes)
+    if isinstance(content, StreamContent):
+        size += _SLOT_BYTES * max(0, content.slots - 1)
     if stream.lifetime:
         size += _DEADLINE_BYTES
     if stream.producers:

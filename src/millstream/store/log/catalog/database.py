@@ -26,11 +26,11 @@ know of them would lose what the log says about them.
 
 import contextlib
 import sqlite3
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
-from itertools import chain
-from operator import attrgetter, itemgetter
+from itertools import chain, islice
+from operator import itemgetter
 from pathlib import Path
 from urllib.parse import quote
 
@@ -124,7 +124,6 @@ _ROWS_A_STATEMENT = 64
 busy event loop takes longer than writing a row."""
 
 _CACHE_KIB = 16 * 2**10
-_BATCH_IDS = 1024
 
 APPLIED_LSN = "applied_lsn"
 LAST_ID = "next_id"  # its name on the disk
@@ -316,7 +315,7 @@ class Catalog:
     def move(self, rows: list[Row], ends: dict[int, int], emptied: int | None) -> None:
         """Note that slots are in other packs now, and that nothing is left in one of them."""
         with self._transaction():
-            self._write(rows, [])
+            self._write(rows)
             self._write_packs(ends, {})
             self._writer.execute("delete from packs where number = ?", (emptied,))
         self._seal()
@@ -344,11 +343,11 @@ class Catalog:
         """Replace the state by a newer one, all at once."""
         with self._transaction():
             gone = changes.gone
-            self._release_held([*gone, *(row.stream_id for row in changes.changed)])
             self._write_packs(changes.pack_ends, self._packed(gone) + Counter(changes.freed))
             self._writer.executemany("delete from streams where id = ?", [(id,) for id in gone])
             self._writer.executemany("delete from producers where stream_id = ?", [(id,) for id in gone])
-            self._write(changes.changed, changes.producers)
+            self._write_producers(changes.producers)
+            self._release_held([*gone, *self._write(changes.changed)])
             records = [(one.stream_id, one.lsn, one.record) for one in changes.held]
             self._writer.executemany("insert into held values (?, ?, ?, ?)", map(with_sum, records))
             self._write_kept(changes.kept)
@@ -373,7 +372,8 @@ class Catalog:
         for row, producers in changed:
             try:
                 with self._transaction(keeps=False):
-                    self._write([row], producers)
+                    self._write_producers(producers)
+                    self._write([row])
             except Exception as error:
                 if not is_its_own(error):
                     raise
@@ -385,13 +385,15 @@ class Catalog:
         ids = [(id,) for id in held.intersection(saved)]
         self._writer.executemany("delete from held where stream_id = ?", ids)
 
-    def _write(self, changed: list[Row], producers: list[ProducerRow]) -> None:
-        self._write_producers(producers)
-        for batch in _batches(changed):
-            for first in range(0, len(batch), _ROWS_A_STATEMENT):
-                rows = batch[first : first + _ROWS_A_STATEMENT]
-                values = list(chain.from_iterable(map(msgspec.structs.astuple, rows)))
-                self._writer.execute(_write_rows(len(rows)), values)
+    def _write(self, changed: Iterable[Row]) -> list[int]:
+        """Write rows, some with each statement; gives the ids of their streams."""
+        ids: list[int] = []
+        rows = iter(changed)
+        while batch := list(islice(rows, _ROWS_A_STATEMENT)):
+            values = list(chain.from_iterable(map(msgspec.structs.astuple, batch)))
+            self._writer.execute(_write_rows(len(batch)), values)
+            ids += [row.stream_id for row in batch]
+        return ids
 
     def _write_kept(self, rows: Mapping[str, bytes | None]) -> None:
         values = [with_sum((key, value)) for key, value in rows.items() if value is not None]
@@ -460,15 +462,6 @@ class Catalog:
 def _write_rows(count: int) -> str:
     """Give the statement that writes so many rows."""
     return _WRITE_ROWS.format(", ".join(["(?, ?, ?, ?, ?, ?, ?, ?)"] * count))
-
-
-def _batches(rows: list[Row]) -> Iterator[list[Row]]:
-    """Sort rows by their ids, some at a time: sorting all in one call would hold up the event loop."""
-    batches: dict[int, list[Row]] = defaultdict(list)
-    for row in rows:
-        batches[row.stream_id // _BATCH_IDS].append(row)
-    for number in sorted(batches):
-        yield sorted(batches[number], key=attrgetter("stream_id"))
 
 
 def _number(name: str, row: tuple[int, int | None] | None) -> int:

@@ -1,7 +1,7 @@
 """The rows of the catalog, as values; each has a checksum of everything in it."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -128,7 +128,8 @@ BEGINNING = Due(-1, -1, "")
 class Changes(msgspec.Struct, frozen=True):
     """What one checkpoint changes in the catalog."""
 
-    changed: list[Row]
+    changed: Iterable[Row]
+    """Best by id; gone through once, so that a million of them need not be in memory."""
     producers: list[ProducerRow]
     gone: list[int]
     facts: dict[str, int]

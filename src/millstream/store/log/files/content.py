@@ -12,7 +12,7 @@ What forks share stays (`protocol.retention`). While there are forks, content af
 removed, but the index stays: it is searched from where the shared range begins.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 import msgspec
@@ -37,7 +37,7 @@ from millstream.store.log.files.own_files import OwnFiles
 from millstream.store.log.files.packs import PackedBytes, slot_bytes
 from millstream.store.log.files.places import NOWHERE, Filed, Former, Packed, Place, Slot
 from millstream.store.log.files.sums import ContentSums
-from millstream.store.log.files.writing import Unflushed
+from millstream.store.log.files.writing import NOTHING_TRIMMED, Unflushed
 from millstream.store.pieces import Piece, Pieces
 
 
@@ -137,6 +137,11 @@ class StreamContent(msgspec.Struct, eq=False, gc=False):
     def place(self) -> Place:
         """Where the saved bytes are."""
         return self._place
+
+    @property
+    def slots(self) -> int:
+        """How many slots of packs have its saved bytes."""
+        return len(self._place.slots) if isinstance(self._place, Packed) else 0
 
     @property
     def end(self) -> int:
@@ -239,7 +244,7 @@ class StreamContent(msgspec.Struct, eq=False, gc=False):
         return current.following(suited)
 
     def unflushed(
-        self, extent: Extent, trimmed: list[str], next_layout: Layout | None = None
+        self, extent: Extent, trimmed: Sequence[str], next_layout: Layout | None = None
     ) -> Unflushed | None:
         """Give what a checkpoint has to write, if anything."""
         saved, place = self._saved, self._place
@@ -260,7 +265,7 @@ class StreamContent(msgspec.Struct, eq=False, gc=False):
             saved.end,
             saved.appends,
             extent,
-            frozenset(trimmed),
+            frozenset(trimmed) if trimmed else NOTHING_TRIMMED,
             data,
             ends,
             times,
@@ -302,11 +307,11 @@ class StreamContent(msgspec.Struct, eq=False, gc=False):
         """Read nothing outside of an extent any more: it is durable, and files may be removed."""
         self._extent = extent
 
-    def removable(self, extent: Extent, end: int) -> list[str]:
+    def removable(self, extent: Extent, end: int) -> Sequence[str]:
         """Name the files that hold nothing of an extent and may not have been removed yet."""
         saved, size = self._saved_extent, self._layout.chunk_bytes
-        if extent == saved or size == ONE_FILE or end == self._base:
-            return []
+        if extent is saved or extent == saved or size == ONE_FILE or end == self._base:
+            return ()
         lowest = saved.start if extent.shared == saved.shared else saved.lowest
         kept = extent.kept(end)
         names: list[str] = []

@@ -18,6 +18,7 @@ from array import array
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import groupby
+from typing import Final
 
 import msgspec
 from msgspec.structs import replace
@@ -49,6 +50,10 @@ _SYNC_EACH = 24
 """Up to so many files are synced one by one; for more, one sync of everything is cheaper."""
 _ENTRIES_STEP = 2**16
 _CONTENT_STEP = 2**20
+_PACKED_STEP = 2**22
+"""How much of packs is in memory before it is written."""
+NOTHING_TRIMMED: Final[frozenset[str]] = frozenset()
+"""Shared: one for each stream would be 216 bytes."""
 
 
 class Unflushed(msgspec.Struct, frozen=True, gc=False):
@@ -68,7 +73,7 @@ class Unflushed(msgspec.Struct, frozen=True, gc=False):
     data: list[Piece]
     ends: "array[int]"
     times: "array[int]"
-    next_layout: Layout | None = None
+    next_layout: Layout | None
     """That of the files to which all of it is written once more, if that is worth it."""
 
     @property
@@ -88,6 +93,8 @@ class PackEnds(msgspec.Struct):
     last: int
     end: int
     written: dict[int, int]
+    added: int = 0
+    """How many bytes in all."""
 
     @classmethod
     def at(cls, last: int, end: int) -> "PackEnds":
@@ -100,6 +107,7 @@ class PackEnds(msgspec.Struct):
             self.last, self.end = self.last + 1, 0
         slot = Slot(self.last, self.end, size)
         self.end += size
+        self.added += size
         self.written[self.last] = self.end
         return slot
 
@@ -124,12 +132,16 @@ class Writing:
         """Write everything, and make it durable."""
         slots: list[tuple[Slot, bytes]] = []
         reading = StreamFiles(self._disk)  # those of the event loop are not ours to use
+        written = 0
         try:
             for one in unflushed:
                 try:
                     self._write_one(one, reading, slots)
                 except Exception as error:
                     failures.note(one.stream_id, error)
+                if self.packs.added - written >= _PACKED_STEP:
+                    self.write_slots(slots)
+                    slots, written = [], self.packs.added
         finally:
             reading.close()
         reach("writing.filed")
@@ -234,14 +246,13 @@ class Writing:
         if not slots:
             return
         self._disk.make_folder(FOLDER)
-        for number in self.packs.written:
-            mine = [(slot, data) for slot, data in slots if slot.pack == number]
-            if mine:
-                file = self._open(pack_name(number), mine[0][0].position)
-                try:
-                    file.write([data for _, data in mine], mine[0][0].position)
-                finally:
-                    file.close()
+        for number, group in groupby(slots, lambda one: one[0].pack):
+            mine = list(group)
+            file = self._open(pack_name(number), mine[0][0].position)
+            try:
+                file.write([data for _, data in mine], mine[0][0].position)
+            finally:
+                file.close()
         reach("writing.packed")
 
     # -- Files of their own ----------------------------------------------------------------------
@@ -268,9 +279,14 @@ class Writing:
         return self._begun_anew(one, place, position + sum(map(len, data)))
 
     def _begun_anew(self, one: Unflushed, place: Filed, position: int) -> Filed:
-        """Begin the last block anew if the file that it is in has been removed, or will be."""
+        """Begin the last block anew if the file that it is in has been removed, or will be.
+
+        Also if nothing of that file is needed: then a checkpoint that did not finish may have removed it.
+        """
         layout = place.layout
-        if layout.content_name(one.stream_id, position // layout.chunk_bytes) not in one.trimmed:
+        chunk, inside = divmod(position, layout.chunk_bytes)
+        is_trimmed = layout.content_name(one.stream_id, chunk) in one.trimmed
+        if not is_trimmed and (not inside or _is_any_needed(one, position - inside, position)):
             return place
         sum = ContentSums(one.stream_id, position, None).partial
         return replace(place, content_sum=sum, begins=(*_needed(one, place.begins), position))
@@ -422,6 +438,12 @@ def _needed(one: Unflushed, begins: tuple[int, ...]) -> tuple[int, ...]:
         for begin in begins
         if any(start < begin + layouts.BLOCK_BYTES and begin < end for start, end in kept)
     )
+
+
+def _is_any_needed(one: Unflushed, start: int, end: int) -> bool:
+    """Tell whether any byte of a range may still be read; positions are those of the stream's own bytes."""
+    start, end = one.base + start, one.base + end
+    return any(first < end and start < last for first, last in one.extent.kept(end))
 
 
 def _former_appends(one: Unflushed, former: FormerFiles) -> Appends | None:

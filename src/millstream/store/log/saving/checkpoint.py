@@ -46,27 +46,29 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
-from itertools import chain
 
-from millstream.store.log.cache.memory_use import ENTRY_BYTES
 from millstream.store.log.cache.stream_cache import StreamCache, content_of
 from millstream.store.log.catalog.database import Catalog
 from millstream.store.log.disk import SyncError
 from millstream.store.log.files.open_files import StreamFiles
-from millstream.store.log.files.packs import pack_name
 from millstream.store.log.files.staged import part_name
 from millstream.store.log.intervals import elapsed
 from millstream.store.log.runtime import Runtime
 from millstream.store.log.saving.guard import NAME as GUARD
-from millstream.store.log.saving.reclaiming import NOTHING, Reclaimed, Reclaiming
 from millstream.store.log.saving.snapshots import Checkpoint, Snapshot, Written
 from millstream.store.log.saving.taking import Taking
 from millstream.store.measures import Measures
 
 _DUE_AGE_MS = 30_000
 _FREEING_AGE_MS = 5_000  # when it frees room
-_RECLAIM_INTERVAL_MS = 1_000
 _AWAITED_AGE_MS = 1_000  # when a full disk needs the room that it frees
+_DUE_SHARE_BYTES = 5 * 2**10
+"""How much of the memory there must be for each stream that waits for a checkpoint, or it begins: an entry,
+what has changed, a snapshot, and as much again for streams that change while it is written."""
+_DIRTY_BYTES = 400
+"""What a stream that has changed takes for that; measured, as are entries (`memory_use`)."""
+_TAKEN_BYTES = 1_100
+"""What a stream takes that is in a checkpoint: also its snapshot, and what is written of it."""
 _WARN_POSTPONED_S = 30.0
 _MAX_NAMED = 10  # streams that a checkpoint could not save and that have lines of their own in the log
 _RETRIED_SQLITE = (
@@ -108,20 +110,23 @@ class Checkpoints:
         self._runtime = runtime
         self._measures = measures
         self._due_bytes = due_bytes
-        # What is dirty cannot leave memory.
-        self._due_streams = max(1, memory_bytes // 2 // ENTRY_BYTES)
+        # What is dirty cannot leave memory, and most of what has changed waits for the next one meanwhile.
+        self._due_streams = max(1, memory_bytes // _DUE_SHARE_BYTES)
         self._begun_ms = 0
         self.taking: Taking | None = None
         """Its snapshots; None when no checkpoint is under way."""
         self.writing = False  # from when all snapshots are taken, and the log is durable up to them
         self._has_failed = False  # the last one did
-        self._reclaiming = Reclaiming()
-        self._may_reclaim = False  # there are packs of which little is needed
         self._warned_s = 0.0
 
     def unsaved_bytes(self, cache: StreamCache) -> int:
         """Give how much waits for a checkpoint, without what was held back by the last one."""
         return cache.changed_bytes + (self.taking.changed_bytes if self.taking is not None else 0)
+
+    def working_bytes(self, cache: StreamCache) -> int:
+        """Give what the streams take that wait for one, beside their entries and what was logged of them."""
+        taken = _TAKEN_BYTES * len(self.taking) if self.taking is not None else 0
+        return taken + _DIRTY_BYTES * len(cache.dirty)
 
     @property
     def under_way(self) -> bool:
@@ -150,17 +155,9 @@ class Checkpoints:
             )
         return False
 
-    def look_for_packs(self) -> None:
-        """Find out whether there is anything to reclaim; called when the store is opened."""
-        self._may_reclaim = self._reclaiming.has_work(self._catalog)
-
     def is_due(self, cache: StreamCache, now_ms: int, *, is_awaited: bool = False) -> bool:
         """Tell whether it is time for one."""
-        if self.under_way:
-            return False
-        if self._may_reclaim and elapsed(self._begun_ms, now_ms, _RECLAIM_INTERVAL_MS):
-            return True
-        if not cache.has_changed:
+        if self.under_way or not cache.has_changed:
             return False
         due_age_ms = _FREEING_AGE_MS if cache.frees_room else _DUE_AGE_MS
         if is_awaited:
@@ -199,21 +196,18 @@ class Checkpoints:
         """Write in the background, now that the log is durable up to the snapshots."""
         self.writing = True
         written: list[Written] = []
-        reclaimed: list[Reclaimed] = []
 
         def job() -> None:
             began_s = time.monotonic()
             written.append(checkpoint.write(self._files.disk, self._catalog))
             self._measures.checkpoint_s.observe(time.monotonic() - began_s)
-            reclaimed.append(self._reclaim())
 
         def end_job(error: BaseException | None) -> None:
             self._runtime.release_guard()
             self._has_failed = error is not None
             if error is None:
                 assert self.taking is not None  # it is being written
-                saved = self._drop_saved(checkpoint, written[0], cache, self.taking)
-                work: Iterator[None] = chain(saved, _move(reclaimed[0], cache))
+                work = self._drop_saved(checkpoint, written[0], cache, self.taking)
             elif may_retry(error):
                 _log.error("a checkpoint failed and will be tried again: %s", error)
                 self._measures.checkpoint_failures += 1
@@ -226,24 +220,12 @@ class Checkpoints:
             self.taking = None
             self.writing = self._measures.is_saving = False
             if error is None:
-                self._clean_after(checkpoint, written[0], reclaimed[0], cache)
+                self._clean_after(checkpoint, written[0], cache)
             elif may_retry(error):
                 cache.changed_bytes += checkpoint.changed_bytes
             done(error)
 
         self._runtime.begin_work(_narrow(checkpoint), lambda: self._runtime.begin_job(job, end_job))
-
-    def _reclaim(self) -> Reclaimed:
-        """Empty some of a pack of which little is needed."""
-        try:
-            reclaimed = self._reclaiming.step(self._files.disk, self._catalog)
-            self._may_reclaim = self._reclaiming.has_work(self._catalog)
-        except (OSError, sqlite3.Error) as error:
-            if not may_retry(error):
-                raise
-            _log.warning("a pack could not be emptied, and will be later: %s", error)
-            return NOTHING
-        return reclaimed
 
     def _drop_saved(
         self, checkpoint: Checkpoint, written: Written, cache: StreamCache, taking: Taking
@@ -297,37 +279,25 @@ class Checkpoints:
             self._files.close_some(checkpoint.snapshots.pop().trimmed)
             yield
 
-    def _clean_after(
-        self, checkpoint: Checkpoint, written: Written, reclaimed: Reclaimed, cache: StreamCache
-    ) -> None:
-        """Remove the files of former parts and of an emptied pack; the next start finds what cannot be."""
+    def _clean_after(self, checkpoint: Checkpoint, written: Written, cache: StreamCache) -> None:
+        """Remove the files of former parts; the next start finds what cannot be."""
         released = [part for part in checkpoint.released_parts if part[0] not in written.unsaved]
-        names = [pack_name(reclaimed.emptied)] if reclaimed.emptied is not None else []
-        if not released and not names:
+        if not released:
             return
         cache.released_parts.difference_update(released)
-        self._files.close_some([*names, *(part_name(part) for part in released)])
+        self._files.close_some([part_name(part) for part in released])
 
         def done(error: BaseException | None) -> None:
             if error is not None:
                 _log.error("files that are not needed could not be removed: %s", error)
 
-        self._runtime.begin_job(lambda: checkpoint.clean(self._files.disk, released, names), done)
+        self._runtime.begin_job(lambda: checkpoint.clean(self._files.disk, released), done)
 
 
 def _narrow(checkpoint: Checkpoint) -> Iterator[None]:
     """Read nothing any more that is about to be removed, one stream in each step."""
     for snapshot in checkpoint.snapshots:
         content_of(snapshot.entry).narrow(snapshot.extent)
-        yield
-
-
-def _move(reclaimed: Reclaimed, cache: StreamCache) -> Iterator[None]:
-    """Let streams in memory use the slots that theirs were copied to, one in each step."""
-    for id, moved in reclaimed.moved.items():
-        entry = cache.by_id.get(id)
-        if entry is not None:
-            content_of(entry).move(moved)
         yield
 
 

@@ -2,7 +2,7 @@
 
 What streams lost by being deleted, rewritten or given files of their own stays in the packs as bytes that
 nothing refers to. The catalog counts them. A pack of which a quarter is such is read from its beginning, some
-of it after each checkpoint:
+of it about once a second, while no checkpoint is under way:
 
         slot      what the catalog says of its stream            so it is
         1         not there, or not in this slot                 left behind
@@ -15,16 +15,23 @@ catalog refers to it, and the file is removed after streams in memory refer to i
 files that are no packs. A crash in between leaves what it was.
 
 A slot that is needed and damaged stays where it is, and the pack with it.
+
+Steps are not part of checkpoints: one that was taken for them would save every stream that has changed within
+a second, and those are the same streams again a second later.
 """
 
 import logging
+import sqlite3
+from collections.abc import Callable, Iterator
 
 import msgspec
 
+from millstream.store.log.cache.stream_cache import StreamCache, content_of
 from millstream.store.log.catalog.database import Catalog
 from millstream.store.log.catalog.rows import PackRow, Row
 from millstream.store.log.disk import Disk
 from millstream.store.log.failpoints import reach
+from millstream.store.log.files.open_files import StreamFiles
 from millstream.store.log.files.packs import (
     FOLDER,
     HEADER_BYTES,
@@ -35,11 +42,15 @@ from millstream.store.log.files.packs import (
 )
 from millstream.store.log.files.places import Packed, Slot
 from millstream.store.log.files.writing import PackEnds, Writing
+from millstream.store.log.intervals import elapsed
+from millstream.store.log.runtime import Runtime
+from millstream.store.log.saving.checkpoint import may_retry
 
+_STEP_INTERVAL_MS = 1_000
 _STEP_BYTES = 8 * 2**20
-"""How much of a pack is read after one checkpoint."""
+"""How much of a pack is read in one step."""
 _STEP_SLOTS = 2_000
-"""How many slots are copied after one checkpoint; the event loop takes note of each."""
+"""How many slots are copied in one step; the event loop takes note of each."""
 _WORTH = 4  # a pack of which one in so many bytes is not needed
 
 _log = logging.getLogger("millstream")
@@ -66,6 +77,86 @@ class _Found(msgspec.Struct, frozen=True):
 
 
 class Reclaiming:
+    """When steps are taken, and what comes after each of them on the event loop."""
+
+    def __init__(self, catalog: Catalog, files: StreamFiles, runtime: Runtime) -> None:
+        self._catalog = catalog
+        self._files = files
+        self._runtime = runtime
+        self._emptying = Emptying()
+        self._has_work = False
+        self._stepped_ms = 0
+        self.is_running = False
+        """Whether a step is under way; no checkpoint may begin then."""
+
+    def look(self) -> None:
+        """Find out whether there is anything to reclaim; nobody may write to the catalog meanwhile."""
+        self._has_work = self._emptying.has_work(self._catalog)
+
+    def is_due(self, now_ms: int) -> bool:
+        """Tell whether it is time for a step."""
+        return self._has_work and not self.is_running and elapsed(self._stepped_ms, now_ms, _STEP_INTERVAL_MS)
+
+    def step(self, now_ms: int, cache: StreamCache, then: Callable[[BaseException | None], None]) -> None:
+        """Take a step in the background; `then` gets an error after which the disk is not to be trusted.
+
+        The caller has the guard; it is released at the end.
+        """
+        self._stepped_ms = now_ms
+        self.is_running = True
+        done: list[Reclaimed] = []
+
+        def job() -> None:
+            done.append(self._emptying.step(self._files.disk, self._catalog))
+            self.look()
+
+        def on_moved(error: BaseException | None) -> None:
+            if error is None:
+                self._runtime.begin_work(_move(done[0], cache), remove)
+                return
+            self._has_work = False  # until a checkpoint has changed something
+            if isinstance(error, OSError | sqlite3.Error) and may_retry(error):
+                _log.warning("a pack could not be emptied, and will be later: %s", error)
+                end(None)
+            else:
+                end(error)
+
+        def remove() -> None:
+            if done[0].emptied is None:
+                end(None)
+                return
+            name = pack_name(done[0].emptied)
+            self._files.close_some([name])
+            self._runtime.begin_job(lambda: _remove(self._files.disk, name), on_removed)
+
+        def on_removed(error: BaseException | None) -> None:
+            if error is not None:
+                _log.error("a file that is not needed could not be removed: %s", error)
+            end(None)
+
+        def end(error: BaseException | None) -> None:
+            self.is_running = False
+            self._runtime.release_guard()
+            then(error)
+
+        self._runtime.begin_job(job, on_moved)
+
+
+def _move(reclaimed: Reclaimed, cache: StreamCache) -> Iterator[None]:
+    """Let streams in memory use the slots that theirs were copied to, one in each step."""
+    for id, moved in reclaimed.moved.items():
+        entry = cache.by_id.get(id)
+        if entry is not None:
+            content_of(entry).move(moved)
+        yield
+
+
+def _remove(disk: Disk, name: str) -> None:
+    disk.remove(name)
+    reach("reclaiming.removed")
+
+
+class Emptying:
     """The pack that is being emptied, and how far."""
 
     def __init__(self) -> None:
@@ -78,7 +169,7 @@ class Reclaiming:
         return self._choose(catalog.packs()) is not None
 
     def step(self, disk: Disk, catalog: Catalog) -> Reclaimed:
-        """Copy what is needed of the next part of a pack; called after a checkpoint, off the event loop."""
+        """Copy what is needed of the next part of a pack; called off the event loop."""
         packs = catalog.packs()
         pack = self._choose(packs)
         if pack is None:

@@ -3,7 +3,8 @@
 A stream that cannot be saved is held back (`held`), and all others are saved.
 """
 
-from collections.abc import Collection, Iterable
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import PurePath
 
 import msgspec
@@ -25,6 +26,7 @@ from millstream.store.log.saving.held import find_records
 
 _NO_PRODUCERS: list[ProducerRow] = []  # shared: most streams have none, and a snapshot is taken of very many
 _NO_PARTS: list[tuple[PartId, bytes]] = []
+_BATCH_IDS = 1024
 
 
 class Snapshot(msgspec.Struct, frozen=True, gc=False):
@@ -38,7 +40,7 @@ class Snapshot(msgspec.Struct, frozen=True, gc=False):
     """Where its saved bytes were before."""
     unflushed: Unflushed | None
     extent: Extent
-    trimmed: list[str]
+    trimmed: Sequence[str]
     """Files of which nothing is left."""
     parts: list[tuple[PartId, bytes]]
     """Those that have no files yet."""
@@ -164,20 +166,12 @@ class Checkpoint(msgspec.Struct, frozen=True):
         self, disk: Disk, catalog: Catalog, writing: Writing, failures: Failures
     ) -> dict[int, int]:
         """Save all streams that can be saved, and hold the others back."""
-        rows: dict[int, tuple[Row, list[ProducerRow]]] = {}
-        for one in self.snapshots:
-            id = one.stream.id
-            if id in failures.errors:
-                continue
-            try:
-                rows[id] = one.row(writing.places.get(id, one.place)), one.producers
-            except Exception as error:
-                failures.note(id, error)
+        ordered = list(_by_id(self.snapshots))
         while True:
-            saved = [pair for id, pair in rows.items() if id not in failures.errors]
             unsaved = set(failures.errors)
+            saved = [one for one in ordered if one.stream.id not in unsaved] if unsaved else ordered
             held = find_records(disk, catalog.written_fact(APPLIED_LSN), self.lsn, unsaved) if unsaved else []
-            producers = [producer for _, changed in saved for producer in changed]
+            producers = [producer for one in saved for producer in one.producers]
             facts = {APPLIED_LSN: self.lsn, LAST_ID: self.last_id}
             freed = writing.freed + packed_bytes(
                 [writing.places[id] for id in unsaved if id in writing.places]
@@ -185,7 +179,7 @@ class Checkpoint(msgspec.Struct, frozen=True):
             try:
                 catalog.checkpoint(
                     Changes(
-                        [row for row, _ in saved],
+                        _rows(saved, writing.places),
                         producers,
                         list(self.removed),
                         facts,
@@ -195,10 +189,13 @@ class Checkpoint(msgspec.Struct, frozen=True):
                         self.rows,
                     )
                 )
+            except _UnencodableError as error:
+                failures.errors[error.stream_id] = error.reason
             except Exception as error:
                 if not is_of_one_stream(error):
                     raise
-                found = catalog.find_unsavable(saved, is_of_one_stream)
+                pairs = zip(_rows(saved, writing.places), [one.producers for one in saved], strict=True)
+                found = catalog.find_unsavable(pairs, is_of_one_stream)
                 if not found:
                     raise
                 failures.errors.update(found)
@@ -210,6 +207,36 @@ class Checkpoint(msgspec.Struct, frozen=True):
         remove_parts(disk, parts)
         remove_files(disk, names)
         reach("checkpoint.cleaned")
+
+
+class _UnencodableError(Exception):
+    """A stream cannot be encoded as a row."""
+
+    def __init__(self, stream_id: int, reason: Exception) -> None:
+        super().__init__(stream_id)
+        self.stream_id = stream_id
+        self.reason = reason
+
+
+def _rows(snapshots: Sequence[Snapshot], places: Mapping[int, Place]) -> Iterator[Row]:
+    """Encode streams one after the other: all at once would take more memory than they do."""
+    for one in snapshots:
+        try:
+            row = one.row(places.get(one.stream.id, one.place))
+        except Exception as error:
+            if not is_of_one_stream(error):
+                raise
+            raise _UnencodableError(one.stream.id, error) from error
+        yield row
+
+
+def _by_id(snapshots: Iterable[Snapshot]) -> Iterator[Snapshot]:
+    """Sort snapshots by their ids, some at a time: sorting all in one call would hold up the event loop."""
+    batches: dict[int, list[Snapshot]] = defaultdict(list)
+    for one in snapshots:
+        batches[one.stream.id // _BATCH_IDS].append(one)
+    for number in sorted(batches):
+        yield from sorted(batches[number], key=lambda one: one.stream.id)
 
 
 def pack_ends(catalog: Catalog) -> PackEnds:

@@ -44,6 +44,12 @@ class Taking:
     def __contains__(self, stream_id: int) -> bool:
         return stream_id in self._taken or stream_id in self._awaiting
 
+    def __len__(self) -> int:
+        return len(self._taken) + len(self._awaiting)
+
+    def __bool__(self) -> bool:
+        return True  # also without streams
+
     @property
     def is_complete(self) -> bool:
         """Whether every snapshot is taken."""

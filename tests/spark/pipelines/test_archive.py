@@ -9,8 +9,8 @@ from pyspark.sql import DataFrame
 from millstream.spark.options import OptionError
 from millstream.spark.pipelines.archive import ArchiveError, archive, read_table
 from millstream.spark.pipelines.inputs import Pace
-from millstream.spark.pipelines.parquet import Commit, Table
 from millstream.spark.pipelines.running import PipelineError
+from millstream.spark.tables.parquet_files import Commit, Table
 from spark.pipelines.pipes import Pipes, numbers
 
 ONCE = Pace(once=True)

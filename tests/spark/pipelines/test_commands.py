@@ -125,6 +125,7 @@ def test_without_java_the_package_to_install_is_named(pipes: Pipes, tmp_path: Pa
         (["archive", "*", "table", "--once", "--every", "1 second"], 2, "exclude each other"),
         (["archive", "*", "table", "--once", "--url", "http://127.0.0.1:1"], 3, "millstream serve"),
         (["archive", "*", "table", "--on-bad-record", "drop"], 2, "dead-letter, fail"),
+        (["archive", "*", "table", "--format", "hudi"], 2, "not one of parquet, delta, iceberg"),
         (["archive", "none/*", "table", "--once"], 4, "no stream matches 'none/*'"),
         (["archive", "*", "table", "--schema", "id lonng"], 2, "did you mean long?"),
         (["derive", "*", "o", "--checkpoint", "c", "--sql", "x", "--schema", "id"], 2, "no type"),

@@ -1,6 +1,6 @@
 """Pipelines: ready-made Spark jobs between streams and tables, each a function and a command.
 
-    archive     streams -> a partitioned Parquet table
+    archive     streams -> a partitioned table (of the formats in `spark.tables`)
     derive      streams -> SQL or a Python function -> streams
     replay      a table -> streams
     profile     streams -> a stream of their rates, sizes, lag and changing shapes
@@ -9,7 +9,6 @@
     inputs      which streams are read, and when to stop
     running     run a query to its end, with progress
     records     which records are good, and what happens to the others
-    parquet     a table that gains files atomically, and is compacted
     flushing    emit open windows when the streams have ended
     late        records that came after their windows had ended
     outputs     the streams that a pipeline writes, and closing them

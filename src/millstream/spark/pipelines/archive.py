@@ -1,4 +1,4 @@
-"""archive: streams to a partitioned Parquet table, exactly once. It can be queried while it grows."""
+"""archive: streams to a partitioned table, exactly once. It can be queried while it grows."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -12,34 +12,31 @@ from pyspark.sql.types import StructField, StructType
 from millstream.spark.options import OptionError
 from millstream.spark.pipelines import records
 from millstream.spark.pipelines.inputs import FORMAT, Input, Pace, following, refuse_loops
-from millstream.spark.pipelines.parquet import (
-    Commit,
-    Table,
-    located,
-    small_groups,
-    targets,
-)
 from millstream.spark.pipelines.quality import expectations
 from millstream.spark.pipelines.quality.rules import Rule, checked
 from millstream.spark.pipelines.records import ERROR, RAW, BadRecords
 from millstream.spark.pipelines.running import Meter, Progress
 from millstream.spark.pipelines.transactions import checkpoint_id
 from millstream.spark.sink.columns import OFFSET, STREAM, VALUE
+from millstream.spark.tables.formats import (
+    PARQUET,
+    ArchiveError,
+    ArchiveTable,
+    Change,
+    archive_table,
+)
+from millstream.spark.tables.locations import located
+from millstream.spark.tables.parquet_files import Table
 
 DATE = "date"
 COMPACT_FILES = 20
-SMALL_BYTES = 32 * 2**20
-COMPACTED_BYTES = 128 * 2**20
-
-
-class ArchiveError(RuntimeError):
-    """This pipeline must not write to the table."""
 
 
 class _Job(msgspec.Struct, frozen=True, kw_only=True):
     """What a batch needs; it is pickled to wherever Spark calls `foreachBatch`."""
 
     table: str
+    format: str
     checkpoint: str
     partition_by: tuple[str, ...]
     compact_files: int
@@ -52,7 +49,9 @@ def archive(
     source: Input,
     table: str,
     *,
+    format: str = PARQUET,
     schema: str | None = None,
+    event_time: str | None = None,
     partition_by: Sequence[str] = (DATE,),
     pace: Pace | None = None,
     bad: BadRecords | None = None,
@@ -61,28 +60,33 @@ def archive(
     compact_files: int = COMPACT_FILES,
     on_progress: Callable[[Progress], None] | None = None,
 ) -> Progress:
-    """Append streams to a Parquet table.
+    """Append streams to a table, exactly once; its format is `parquet`, `delta` or `iceberg`.
 
     Without a `schema` its columns are `stream`, `offset` and `value`; with one (`id long, at timestamp`)
-    the fields of each message take the place of `value`. `date`, the day a record was archived, is added
-    unless the schema has one. Records that do not meet the `rules` are set aside, dropped, or stop the
-    pipeline. A table keeps its columns: a later run may add some, but not change their
-    types; rows of a run that leaves some out have null there. When a folder holds `compact_files` small files
-    they are merged into one; 0 disables it. The checkpoint is inside the table unless it is given.
+    the fields of each message take the place of `value`. `date` is added unless the schema has one: the day
+    of `event_time`, a column of the schema, or else the day a record was archived. Records that do not meet
+    the `rules` are set aside, dropped, or stop the pipeline. A table keeps its columns: a later run may add
+    some, but not change their types; rows of a run that leaves some out have null there. When a partition
+    holds `compact_files` small files they are merged into one; 0 disables it. The checkpoint is inside the
+    table unless it is given.
     """
     pace, bad = pace or Pace(), bad or BadRecords()
     rules = checked(rules)
     if schema is not None or rules:
         refuse_loops(source, [bad.name])
-    frame = _records(spark, source, pace, schema, bad, rules)
+    if event_time is not None and schema is None:
+        raise OptionError("event-time", "needs a schema; name the columns, such as 'id long, at timestamp'")
+    opened = archive_table(format, table)
+    frame = _records(spark, source, pace, schema, bad, rules, event_time)
     _check_partitions(frame.schema, partition_by)
     job = _Job(
         table=located(table),
+        format=format,
         checkpoint=located(checkpoint or f"{located(table).rstrip('/')}/_checkpoint"),
         partition_by=tuple(partition_by),
         compact_files=compact_files,
         letters=_letters(source, bad) if schema is not None or rules else None,
-        columns=_evolved(spark, Table(table), frame.schema, partition_by).jsonValue(),
+        columns=_evolved(spark, opened, frame.schema, partition_by).jsonValue(),
     )
     meter = Meter(on_progress)
     meter.run(spark, frame.writeStream.foreachBatch(_appending(job)), pace, job.checkpoint)
@@ -90,7 +94,7 @@ def archive(
 
 
 def read_table(spark: SparkSession, table: str) -> DataFrame:
-    """Read a table as of one of its batches, even while it changes."""
+    """Read a Parquet table as of one of its batches, even while it changes."""
     found = Table(table)
     base, files = found.opened()
     if not files:
@@ -107,22 +111,20 @@ def _reader(spark: SparkSession, table: Table) -> DataFrameReader:
 
 
 def _evolved(
-    spark: SparkSession, table: Table, wanted: StructType, partition_by: Sequence[str]
+    spark: SparkSession, table: ArchiveTable, wanted: StructType, partition_by: Sequence[str]
 ) -> StructType:
     """Return the columns of a table that exists with those that are added to it; refuse other changes."""
     fields = [field for field in wanted.fields if field.name not in (RAW, ERROR)]
-    last = table.last_commit()
+    fields = table.fitting(StructType([StructField(one.name, one.dataType) for one in fields])).fields
+    kept = table.kept(spark)
     before = StructType([])
-    if last is not None and last.columns is not None:
-        before = StructType.fromJson(last.columns)
-        if last.partition_by != list(partition_by):
-            named = ", ".join(last.partition_by or []) or "nothing"
+    if kept is not None and kept.columns is not None:
+        before = kept.columns
+        if kept.partition_by is not None and kept.partition_by != list(partition_by):
+            named = ", ".join(kept.partition_by) or "nothing"
             raise ArchiveError(
                 f"{table.location} is partitioned by {named}; give the same, or archive to another table"
             )
-    elif last is not None and (files := table.files()):
-        paths = [table.path(file.path) for file in files]
-        before = spark.read.option("basePath", table.location).parquet(*paths).schema
     kinds = {field.name: field.dataType for field in before.fields}
     for field in fields:
         kind = kinds.get(field.name, field.dataType)
@@ -143,19 +145,21 @@ def _records(
     schema: str | None,
     bad: BadRecords,
     rules: Sequence[Rule],
+    event_time: str | None,
 ) -> DataFrame:
     if schema is None:
         frame = following(spark, source, pace)
         taken = frame.select(STREAM, OFFSET, VALUE, f.lit(None).cast("string").alias(ERROR))
     else:
         frame = following(spark, source, pace, valueType="string")
-        taken = records.parsed(frame, schema)
+        taken = records.parsed(frame, schema, event_time)
     taken = expectations.judged(taken, rules)
     if RAW in taken.columns:
         taken = records.judged(taken, bad, records.located())
     taken = expectations.kept(expectations.counted(records.counted(taken), rules), rules)
     if DATE not in taken.columns:
-        taken = taken.withColumn(DATE, f.current_date())
+        day = f.current_date() if event_time is None else f.to_date(f.col(f"`{event_time}`"))
+        taken = taken.withColumn(DATE, day)
     return taken
 
 
@@ -181,49 +185,32 @@ def _appending(job: _Job) -> Callable[[DataFrame, int], None]:
 
 def _append(job: _Job, batch: DataFrame, number: int) -> None:
     """Add one batch to the table; idempotent."""
-    table = Table(job.table)
-    query = checkpoint_id(batch.sparkSession, job.checkpoint)
-    last = table.last_commit()
-    if last is not None:
-        if last.query != query:
-            raise ArchiveError(
-                f"{job.table} was written with another checkpoint than {job.checkpoint}; "
-                "give that one, or archive to another table"
-            )
-        table.finish(last)
-        if last.batch >= number:
-            return
-    table.clear_staged()
+    table = archive_table(job.format, job.table)
+    spark = batch.sparkSession
+    query = checkpoint_id(spark, job.checkpoint)
+    kept = table.kept(spark)
+    if kept is not None and kept.query != query:
+        raise ArchiveError(
+            f"{job.table} was written with another checkpoint than {job.checkpoint}; "
+            "give that one, or archive to another table"
+        )
+    table.finish()
+    if kept is not None and kept.batch >= number:
+        return
+    table.clear(number)
+    change = Change(query, number, StructType.fromJson(job.columns), job.partition_by)
     if job.letters is None:
-        _stage(job, table, batch, number)
+        table.stage(batch, change)
     else:
         batch.persist(StorageLevel.MEMORY_AND_DISK)  # read twice below
         try:
-            _stage(job, table, batch.where(f.col(ERROR).isNull()), number)
+            table.stage(batch.where(f.col(ERROR).isNull()), change)
             _send_letters(job.letters, batch.where(f.col(ERROR).isNotNull()), query, number)
         finally:
             batch.unpersist()
-    below = str(number)
-    adds = targets(table.staged_files(below), below, number)
-    table.apply(Commit(query, number, adds, [], job.columns, list(job.partition_by)))
+    table.commit(change)
     if job.compact_files:
-        _compact(job, table, batch.sparkSession, query, number)
-
-
-def _stage(job: _Job, table: Table, rows: DataFrame, number: int) -> None:
-    """Write rows to the staging folder, one file for each partition."""
-    table_columns = StructType.fromJson(job.columns).fields
-    columns = [field.name for field in table_columns]
-    kept = rows.select(
-        *(
-            f.col(f"`{field.name}`")
-            if field.name in rows.columns
-            else f.lit(None).cast(field.dataType).alias(field.name)
-            for field in table_columns
-        )
-    )
-    gathered = kept.repartition(*(f.col(f"`{name}`") for name in job.partition_by or columns[:1]))
-    _write(gathered, table.staged_path(str(number)), job.partition_by)
+        table.compact(spark, change, job.compact_files)
 
 
 def _send_letters(options: dict[str, str], bad: DataFrame, query: str, number: int) -> None:
@@ -231,24 +218,3 @@ def _send_letters(options: dict[str, str], bad: DataFrame, query: str, number: i
     if not letters.isEmpty():
         ids = {"txnAppId": query, "txnVersion": str(number)}
         letters.write.format(FORMAT).mode("append").options(**options, **ids).save()
-
-
-def _compact(job: _Job, table: Table, spark: SparkSession, query: str, number: int) -> None:
-    """Merge small files, folder by folder, each an atomic change of the table."""
-    columns = StructType.fromJson(job.columns)
-    inside = StructType([field for field in columns.fields if field.name not in job.partition_by])
-    groups = small_groups(
-        table.files(), at_least=job.compact_files, below_bytes=SMALL_BYTES, group_bytes=COMPACTED_BYTES
-    )
-    for index, group in enumerate(groups):
-        below = f"{number}-{index}"
-        rows = spark.read.schema(inside).parquet(*(table.path(file.path) for file in group))
-        _write(rows.coalesce(1), table.staged_path(f"{below}/{group[0].folder}"), ())
-        adds = targets(table.staged_files(below), below, number, f"c{index}-")
-        removes = [file.path for file in group]
-        table.apply(Commit(query, number, adds, removes, job.columns, list(job.partition_by)))
-
-
-def _write(rows: DataFrame, path: str, partition_by: Sequence[str]) -> None:
-    writer = rows.sortWithinPartitions(*partition_by, STREAM, OFFSET).write.mode("overwrite")
-    (writer.partitionBy(*partition_by) if partition_by else writer).parquet(path)

@@ -11,7 +11,6 @@ from millstream.spark.pipelines.flushing import with_end
 from millstream.spark.pipelines.inputs import FORMAT, Input, Pace, following, refuse_loops
 from millstream.spark.pipelines.late import LateRecords
 from millstream.spark.pipelines.outputs import Output, addressed
-from millstream.spark.pipelines.parquet import located
 from millstream.spark.pipelines.quality import expectations
 from millstream.spark.pipelines.quality.rules import Rule, checked
 from millstream.spark.pipelines.records import ERROR, RAW, BadRecords
@@ -19,6 +18,7 @@ from millstream.spark.pipelines.running import LETTERS, Meter, Progress
 from millstream.spark.pipelines.stateful import changes
 from millstream.spark.pipelines.stateful.changes import LiveTable
 from millstream.spark.sink.columns import OFFSET, STREAM, VALUE
+from millstream.spark.tables.locations import located
 
 VIEW = "input"
 WATERMARK = "1 minute"

@@ -22,7 +22,6 @@ from millstream.spark.options import SourceOptions, source_options
 from millstream.spark.pipelines import records
 from millstream.spark.pipelines.inputs import FORMAT, Input, Pace, following, refuse_loops
 from millstream.spark.pipelines.outputs import Output
-from millstream.spark.pipelines.parquet import located
 from millstream.spark.pipelines.quality import expectations
 from millstream.spark.pipelines.quality.rules import Rule, checked
 from millstream.spark.pipelines.records import RAW
@@ -30,6 +29,7 @@ from millstream.spark.pipelines.running import Meter, Progress
 from millstream.spark.pipelines.shapes import Drift, Shape, drift, merged, shape_of
 from millstream.spark.sink.columns import OFFSET, STREAM, VALUE
 from millstream.spark.source.offsets import bytes_between
+from millstream.spark.tables.locations import located
 
 STREAM_NAME = "_profile"
 EVERY = "10 seconds"

@@ -18,12 +18,13 @@ from millstream.spark.options import OptionError
 from millstream.spark.pipelines.flushing import one_row
 from millstream.spark.pipelines.inputs import FORMAT, Pace
 from millstream.spark.pipelines.outputs import Output, addressed
-from millstream.spark.pipelines.parquet import Table, located
 from millstream.spark.pipelines.records import ERROR, RAW, BadRecords
 from millstream.spark.pipelines.records import columns as schema_columns
 from millstream.spark.pipelines.running import Meter, Progress
 from millstream.spark.pipelines.transactions import checkpoint_id
 from millstream.spark.sink.columns import STREAM
+from millstream.spark.tables.locations import located
+from millstream.spark.tables.parquet_files import Table
 
 FILES = ("parquet", "csv", "json", "orc", "text")
 _FILES_PER_BATCH = 16

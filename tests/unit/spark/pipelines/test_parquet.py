@@ -1,6 +1,6 @@
 """Which small files become one, and where staged files go."""
 
-from millstream.spark.pipelines.parquet import File, small_groups, targets
+from millstream.spark.tables.parquet_files import File, small_groups, targets
 
 
 def files(folder: str, *sizes: int) -> list[File]:

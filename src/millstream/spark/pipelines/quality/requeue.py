@@ -24,10 +24,10 @@ from millstream.spark.pipelines import records
 from millstream.spark.pipelines.derive import Transform, transformed
 from millstream.spark.pipelines.inputs import FORMAT, Input, Pace, following, refuse_loops
 from millstream.spark.pipelines.outputs import Output, routed
-from millstream.spark.pipelines.parquet import located
 from millstream.spark.pipelines.records import ERROR, RAW, BadRecords
 from millstream.spark.pipelines.running import Meter, Progress
 from millstream.spark.sink.columns import OFFSET, STREAM, VALUE
+from millstream.spark.tables.locations import located
 
 NAME = "requeue"
 UNREPAIRED = "_dead-letters-unrepaired"

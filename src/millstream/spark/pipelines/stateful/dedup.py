@@ -22,11 +22,11 @@ from millstream.spark.pipelines import records
 from millstream.spark.pipelines.inputs import FORMAT, Input, Pace, following, refuse_loops
 from millstream.spark.pipelines.late import LateRecords
 from millstream.spark.pipelines.outputs import Output, addressed
-from millstream.spark.pipelines.parquet import located
 from millstream.spark.pipelines.records import ERROR, RAW, BadRecords
 from millstream.spark.pipelines.running import LETTERS, Meter, Progress
 from millstream.spark.pipelines.transactions import checkpoint_id
 from millstream.spark.sink.columns import OFFSET, STREAM, VALUE
+from millstream.spark.tables.locations import located
 
 WATERMARK = "1 hour"
 _PIPELINE = "dedup"

@@ -23,7 +23,7 @@ from typing import Any
 import msgspec
 from pyarrow import fs
 
-from millstream.spark.options import OptionError
+from millstream.spark.tables.locations import is_there, located, opened
 
 HIDDEN = "_archive"
 _COMMIT = f"{HIDDEN}/commit.json"
@@ -65,10 +65,7 @@ class Table:
 
     def __init__(self, location: str) -> None:
         self.location = located(location)
-        try:
-            self._files, self._root = fs.FileSystem.from_uri(self.location.replace("s3a://", "s3://", 1))
-        except (OSError, ValueError) as error:
-            raise OptionError("table", f"{location!r} cannot be opened: {error}") from None
+        self._files, self._root = opened(location)
         self._is_local = isinstance(self._files, fs.LocalFileSystem)
         self._staging = _beside(self._root, "staged") or f"{self._root}/{_FORMER_STAGED}"
         self._staging_location = _beside(self.location.rstrip("/"), "staged") or self.path(_FORMER_STAGED)
@@ -169,8 +166,7 @@ class Table:
         return self._is_there(f"{self._root}/{below}")
 
     def _is_there(self, path: str) -> bool:
-        [info] = self._files.get_file_info([path])
-        return bool(info.type is not fs.FileType.NotFound)
+        return is_there(self._files, path)
 
 
 def _beside(path: str, what: str) -> str | None:
@@ -186,11 +182,6 @@ def _remove_old(reading: Path) -> None:
         began = folder.name.partition("-")[0]
         if began.isdecimal() and int(began) < time.time() - _READING_S:
             shutil.rmtree(folder, ignore_errors=True)
-
-
-def located(location: str) -> str:
-    """Return a location that means the same in every process."""
-    return location if "://" in location else str(Path(location).absolute())
 
 
 def targets(staged: list[File], below: str, batch: int, kind: str = "") -> list[tuple[str, str]]:

@@ -72,6 +72,10 @@ WRONG: dict[str, list[tuple[list[str], int, str]]] = {
     "check": [(["nowhere"], Exit.FAILED, "is not a data folder")],
     "backup": [(["nowhere", "--to", "copy"], Exit.FAILED, "is not a data folder")],
     "restore": [(["nowhere", "--to", "data"], Exit.FAILED, "does not exist")],
+    "migrate": [
+        (["nowhere", "copy"], Exit.FAILED, "nowhere is not a data folder"),
+        (["nowhere"], Exit.USAGE, "Missing argument"),
+    ],
     "bench": [(["--seconds", "0"], Exit.USAGE, "--seconds")],
     "completion": [(["tcsh"], Exit.USAGE, "tcsh")],
     "worker": [

@@ -38,7 +38,8 @@ CONFORMANCE: Final = {
 }
 PIPELINES: Final = {
     "archive": Verb(
-        "pipelines.archive:archive", "Append streams to a partitioned Parquet table, exactly once."
+        "pipelines.archive:archive",
+        "Append streams to a partitioned table (Parquet, Delta or Iceberg), exactly once.",
     ),
     "derive": Verb(
         "pipelines.derive:derive", "Derive streams from streams by SQL or a Python function, exactly once."

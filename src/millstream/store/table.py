@@ -166,9 +166,7 @@ class Table(Store):
             self._streams.load_producers(entry)
         plan = streams.plan_append(entry.stream, request, quotas.max_stream_bytes, quotas.producers, now_ms)
         if not isinstance(plan, streams.Append):
-            if streams.renews_ttl(plan):
-                self._finding.renew(entry, now_ms)
-            return self._journal.confirm(plan)
+            return self._unchanged(entry, plan, now_ms)
         wakes = (
             self.subscriptions.entries
             and plan.data
@@ -228,9 +226,7 @@ class Table(Store):
             self._streams.load_producers(entry)
         plan = parts.plan_commit(entry.stream, request, quotas.max_stream_bytes, quotas.producers, now_ms)
         if not isinstance(plan, parts.Commit):
-            if streams.renews_ttl(plan):
-                self._finding.renew(entry, now_ms)
-            return self._journal.confirm(plan)
+            return self._unchanged(entry, plan, now_ms)
         wakes = (
             self.subscriptions.entries
             and plan.size
@@ -428,6 +424,12 @@ class Table(Store):
         self._streams.before_change(entry)
         retention.apply_trim(entry.stream, change)
         return self._journal.trim(entry, change)
+
+    def _unchanged(self, entry: StreamEntry, plan: T, now_ms: int) -> Eventually[T]:
+        """Answer an append or a commit that changes nothing."""
+        if streams.renews_ttl(plan):
+            self._finding.renew(entry, now_ms)
+        return self._journal.confirm(plan)
 
     def _expire_parts(self, entry: StreamEntry, now_ms: int) -> None:
         if entry.staged and entry.stream.staged is not None:

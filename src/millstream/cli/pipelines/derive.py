@@ -4,13 +4,12 @@ from typing import Annotated
 
 import typer
 
-from millstream.cli import targets
 from millstream.cli.exits import Exit, Failure
-from millstream.cli.output import OutputFormat
 from millstream.cli.pipelines import options, running, transforms
-from millstream.cli.targets import Profile, Token, Url
+from millstream.cli.pipelines.groups import Cluster, Pacing, Server, grouped
 
 
+@grouped
 def derive(
     streams: options.Streams,
     output: Annotated[
@@ -43,27 +42,19 @@ def derive(
     expect_or_fail: options.ExpectOrFail = None,
     on_bad_record: options.OnBadRecord = "dead-letter",
     dead_letters: options.DeadLetters = "_dead-letters",
-    until_closed: options.UntilClosed = False,
-    once: options.Once = False,
-    every: options.Every = None,
     checkpoint: options.Checkpoint = None,
     input_option: options.InputOptions = None,
     output_option: options.OutputOptions = None,
-    master: options.Master = None,
-    remote: options.Remote = None,
-    conf: options.Conf = None,
-    metrics: options.Metrics = None,
-    output_format: OutputFormat = None,
-    url: Url = None,
-    token: Token = None,
-    profile: Profile = None,
+    *,
+    pacing: Pacing,
+    cluster: Cluster,
+    server: Server,
 ) -> None:
     """Derive streams from streams by SQL or a Python function, exactly once.
 
     With --until-closed, the output is closed when all inputs have ended. Without --until-closed, --once or
     --every it runs forever, as soon as there is something to read.
     """
-    options.one_pace(until_closed=until_closed, once=once, every=every)
     kept = options.needed(checkpoint)
     if (sql is None) == (function is None):
         raise Failure(
@@ -71,10 +62,9 @@ def derive(
         )
     if (table is None) != (not key):
         raise Failure(Exit.USAGE, "--table and --key need each other", "--table sums --key product")
-    running.ready(remote)
+    running.ready(cluster.remote)
     from millstream.spark.pipelines import derive as pipeline
-    from millstream.spark.pipelines.inputs import Input, Pace, look
-    from millstream.spark.pipelines.outputs import Output
+    from millstream.spark.pipelines.inputs import look
     from millstream.spark.pipelines.records import BadRecords
     from millstream.spark.pipelines.stateful.changes import LiveTable
 
@@ -84,22 +74,10 @@ def derive(
     with running.failures():
         options.check(schema)
         rules = options.rules(expect, expect_or_drop, expect_or_fail)
-        there = targets.server(url, token, profile)
-        source = Input(
-            url=there.url,
-            streams=streams,
-            token=there.token,
-            options=options.pairs(input_option, "--input-option"),
-        )
-        written = Output(
-            url=there.url,
-            stream=output,
-            token=there.token,
-            closes=closes,
-            options=options.pairs(output_option, "--output-option"),
-        )
+        source = server.source(streams, input_option)
+        written = server.output(output, output_option, closes)
         bad = BadRecords(action=on_bad_record, stream=dead_letters)
-        look(source, ends=until_closed or once)
+        look(source, ends=pacing.ends)
     running.run(
         "derive",
         lambda spark, show: pipeline.derive(
@@ -112,14 +90,10 @@ def derive(
             event_time=event_time,
             watermark=watermark,
             table=LiveTable(type=table, key=tuple(key)) if table is not None and key else None,
-            pace=Pace(until_closed=until_closed, once=once, every=every),
+            pace=pacing.pace(),
             bad=bad,
             rules=rules,
             on_progress=show,
         ),
-        master=master,
-        remote=remote,
-        conf=conf,
-        metrics=metrics,
-        output_format=output_format,
+        cluster,
     )

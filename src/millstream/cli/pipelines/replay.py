@@ -4,12 +4,11 @@ from typing import Annotated
 
 import typer
 
-from millstream.cli import targets
-from millstream.cli.output import OutputFormat
 from millstream.cli.pipelines import options, running
-from millstream.cli.targets import Profile, Token, Url
+from millstream.cli.pipelines.groups import Cluster, Server, grouped
 
 
+@grouped
 def replay(
     table: Annotated[
         str, typer.Argument(help="The table's path; '-' for formats without one, such as jdbc.")
@@ -46,14 +45,9 @@ def replay(
     ] = None,
     input_option: options.InputOptions = None,
     output_option: options.OutputOptions = None,
-    master: options.Master = None,
-    remote: options.Remote = None,
-    conf: options.Conf = None,
-    metrics: options.Metrics = None,
-    output_format: OutputFormat = None,
-    url: Url = None,
-    token: Token = None,
-    profile: Profile = None,
+    *,
+    cluster: Cluster,
+    server: Server,
 ) -> None:
     """Write a table to streams, exactly once. After an interruption it resumes where it stopped.
 
@@ -61,10 +55,9 @@ def replay(
     """
     options.one_pace(until_closed=False, once=once, every=every)
     kept = options.needed(checkpoint)
-    running.ready(remote)
+    running.ready(cluster.remote)
     from millstream.spark.pipelines import replay as pipeline
     from millstream.spark.pipelines.inputs import Pace
-    from millstream.spark.pipelines.outputs import Output
     from millstream.spark.pipelines.records import BadRecords
 
     with running.failures():
@@ -78,14 +71,7 @@ def replay(
             order_by=options.listed(order_by),
             stream_by=stream_by,
         )
-        there = targets.server(url, token, profile)
-        written = Output(
-            url=there.url,
-            stream=output,
-            token=there.token,
-            closes=closes,
-            options=options.pairs(output_option, "--output-option"),
-        )
+        written = server.output(output, output_option, closes)
         bad = BadRecords(action=on_bad_record, stream=dead_letters)
     running.run(
         "replay",
@@ -99,9 +85,5 @@ def replay(
             closes=close,
             on_progress=show,
         ),
-        master=master,
-        remote=remote,
-        conf=conf,
-        metrics=metrics,
-        output_format=output_format,
+        cluster,
     )

@@ -5,13 +5,14 @@ from typing import Annotated
 import msgspec
 import typer
 
-from millstream.cli import targets, terminals
+from millstream.cli import terminals
 from millstream.cli.exits import Exit, Failure
-from millstream.cli.output import OutputFormat, StandardOutput
+from millstream.cli.output import StandardOutput
 from millstream.cli.pipelines import options, running, transforms
-from millstream.cli.targets import Profile, Token, Url
+from millstream.cli.pipelines.groups import Cluster, Server, grouped
 
 
+@grouped
 def requeue(
     letters: Annotated[str, typer.Argument(help="The stream of dead letters.")] = "_dead-letters",
     sql: Annotated[
@@ -28,14 +29,9 @@ def requeue(
     every: options.Every = None,
     checkpoint: options.Checkpoint = None,
     input_option: options.InputOptions = None,
-    master: options.Master = None,
-    remote: options.Remote = None,
-    conf: options.Conf = None,
-    metrics: options.Metrics = None,
-    output_format: OutputFormat = None,
-    url: Url = None,
-    token: Token = None,
-    profile: Profile = None,
+    *,
+    cluster: Cluster,
+    server: Server,
 ) -> None:
     """Bring dead letters back to their streams, repaired, exactly once.
 
@@ -44,10 +40,10 @@ def requeue(
     kept = options.needed(checkpoint)
     if sql is not None and function is not None:
         raise Failure(Exit.USAGE, "--sql and --function exclude each other", "Give one of them, or none")
-    if dry_run and (every or remote):
+    if dry_run and (every or cluster.remote):
         raise Failure(Exit.USAGE, "--dry-run ends, and runs here", "Leave out --every and --remote")
-    running.ready(remote)
-    from millstream.spark.pipelines.inputs import Input, Pace, look
+    running.ready(cluster.remote)
+    from millstream.spark.pipelines.inputs import Pace, look
     from millstream.spark.pipelines.quality import requeue as pipeline
     from millstream.spark.pipelines.records import BadRecords
 
@@ -55,16 +51,10 @@ def requeue(
     if function is not None:
         transforms.find(function)
     with running.failures():
-        there = targets.server(url, token, profile)
-        source = Input(
-            url=there.url,
-            streams=letters,
-            token=there.token,
-            options=options.pairs(input_option, "--input-option"),
-        )
+        source = server.source(letters, input_option)
         bad = BadRecords(action=on_bad_record, stream=dead_letters)
         look(source)
-    output = StandardOutput(output_format)
+    output = StandardOutput(cluster.output_format)
 
     def show(letter: "pipeline.Requeued") -> None:
         if output.is_text:
@@ -86,9 +76,5 @@ def requeue(
             on_dry_run=show if dry_run else None,
             on_progress=on_progress,
         ),
-        master=master,
-        remote=remote,
-        conf=conf,
-        metrics=metrics,
-        output_format=output_format,
+        cluster,
     )

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from millstream.cli.exits import Exit, Failure
-from millstream.cli.output import Format, StandardOutput
+from millstream.cli.output import StandardOutput
+from millstream.cli.pipelines.groups import Cluster
 from millstream.cli.pipelines.options import pairs
 from millstream.cli.progress import activity
 from millstream.cli.units import counted, duration, number, size
@@ -58,24 +59,19 @@ def ready(remote: str | None) -> None:
 def run(
     verb: str,
     pipeline: Pipeline,
-    *,
-    master: str | None,
-    remote: str | None,
-    conf: list[str] | None,
-    metrics: str | None,
-    output_format: Format | None,
+    cluster: Cluster,
 ) -> None:
     """Start Spark, run a pipeline to its end, and report the result."""
-    settings = pairs(conf, "--conf")
+    settings = pairs(cluster.conf, "--conf")
     let_workers_find_modules()
-    output = StandardOutput(output_format)
-    with _exposed(metrics, verb) as report, activity("starting Spark ...") as announce:
-        spark = start(f"millstream {verb}", master=master, remote=remote, settings=settings)
+    output = StandardOutput(cluster.output_format)
+    with _exposed(cluster.metrics, verb) as report, activity("starting Spark ...") as announce:
+        spark = start(f"millstream {verb}", master=cluster.master, remote=cluster.remote, settings=settings)
         try:
             with failures():
                 done = pipeline(spark, _shown(output, verb, announce, report))
         finally:
-            if remote is None:
+            if cluster.remote is None:
                 spark.stop()
     sentence = f"{verb}: {_told(done)}, in {duration(done.seconds)}."
     output.result(sentence, {"event": "done", "pipeline": verb, **msgspec.to_builtins(done)})

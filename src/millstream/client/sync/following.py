@@ -2,8 +2,6 @@
 
 import contextlib
 from collections.abc import Iterable, Iterator
-from types import TracebackType
-from typing import Self
 
 from millstream.client.core.exchanges import FollowedChunk, Terms
 from millstream.client.core.models import HeadersLike, StreamBatch
@@ -11,6 +9,7 @@ from millstream.client.core.plans.following import Follower, Streams, batch
 from millstream.client.core.retry import DEFAULT, Retry
 from millstream.client.core.transport import Transport
 from millstream.client.http.sync_sockets import shared_client
+from millstream.client.sync.cancelling import Cancellable
 from millstream.client.sync.driving import Drive
 from millstream.client.sync.streams import DEFAULT_TIMEOUT_S
 
@@ -53,7 +52,7 @@ def follow_many(
     return Following(follower, client or shared_client())
 
 
-class Following:
+class Following(Cancellable):
     """Streams that are followed together: iterate over it, once.
 
     >>> with follow_many(server, [path]) as following:
@@ -89,18 +88,3 @@ class Following:
         self._drive.scope.cancel()
         with contextlib.suppress(ValueError):  # another thread runs the plan, and closes it when it wakes
             self._drive.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.cancel()
-
-    def __del__(self) -> None:
-        if hasattr(self, "_drive"):
-            self.cancel()

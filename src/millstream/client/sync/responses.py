@@ -3,8 +3,7 @@
 import contextlib
 import threading
 from collections.abc import Callable, Iterator
-from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 
 from millstream.client.core.endpoints import Endpoint
 from millstream.client.core.exchanges import ContentChunk, Started
@@ -12,12 +11,13 @@ from millstream.client.core.models import ByteChunk, JsonBatch, TextChunk
 from millstream.client.core.plans.reading import Reader
 from millstream.client.core.responses import ResponseView, byte_chunk, flatten, text_chunks
 from millstream.client.core.transport import Transport
+from millstream.client.sync.cancelling import Cancellable
 from millstream.client.sync.driving import Drive
 
 M = TypeVar("M")
 
 
-class StreamResponse(ResponseView):
+class StreamResponse(Cancellable, ResponseView):
     """One read of a stream. Use one of its methods, once; iterators end at EOF.
 
     >>> log.close({"event": "end"}).final_offset[-2:]
@@ -117,21 +117,6 @@ class StreamResponse(ResponseView):
             self._subscription._join()
         with contextlib.suppress(ValueError):  # another thread runs the plan, and closes it when it wakes
             self._drive.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.cancel()
-
-    def __del__(self) -> None:
-        if hasattr(self, "_drive"):
-            self.cancel()
 
     def _chunks(self) -> Iterator[ContentChunk]:
         try:

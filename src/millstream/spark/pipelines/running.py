@@ -70,7 +70,7 @@ class Meter:
             batch=-1, batch_rows=0, rows=0, batches=0, dead_letters=0, lag_bytes=None, seconds=0.0
         )
         self._show = show
-        self._seen: set[tuple[str, int]] = set()
+        self._newest: dict[str, int] = {}  # the last batch of each run, because Spark repeats its reports
 
     def run(self, spark: SparkSession, writer: DataStreamWriter, pace: Pace, checkpoint: str) -> None:
         """Start a query and wait for its end; it is always stopped."""
@@ -92,10 +92,10 @@ class Meter:
 
     def add(self, reported: Mapping[str, Any]) -> None:
         """Add one of Spark's reports; those without a batch are ignored."""
-        key = (reported["runId"], reported["batchId"])
-        if "addBatch" not in reported.get("durationMs", {}) or key in self._seen:
+        run, batch = reported["runId"], reported["batchId"]
+        if "addBatch" not in reported.get("durationMs", {}) or batch <= self._newest.get(run, -1):
             return
-        self._seen.add(key)
+        self._newest[run] = batch
         observed = reported.get("observedMetrics", {})
         bad = sum(counts.get("bad") or 0 for name, counts in observed.items() if name != EXPECTATIONS)
         before = self.progress
@@ -105,7 +105,7 @@ class Meter:
         unmet = observed.get(EXPECTATIONS, {})
         rows = observed.get(LETTERS, {}).get("rows", read) if self._counts else None
         self.progress = Progress(
-            batch=reported["batchId"],
+            batch=batch,
             batch_rows=rows,
             rows=None if rows is None else (before.rows or 0) + rows,
             batches=before.batches + 1,

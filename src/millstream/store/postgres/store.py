@@ -164,7 +164,7 @@ class PostgresStore(Store):
         self._listeners.first = listener
 
     def listen(self, glob: str, clock_ms: Callable[[], int]) -> Listening:
-        """Give events of the streams that a glob matches, from now on, whichever server changes them."""
+        """Give events of the streams that a glob matches, from now on; perhaps not what others change."""
         return self._listeners.listen(glob, clock_ms)
 
     def _install_listener(self, listener: Listener) -> None:

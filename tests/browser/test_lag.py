@@ -28,6 +28,7 @@ def report(stream: str, minute: int = 0, **changes: Any) -> dict[str, Any]:
         "lagBytes": 0,
         "offset": "0000000000000000_0000000000004096",
         "closed": False,
+        "expectations": {},
         "fields": {"id": ["integer"]},
         "drift": None,
     } | changes

@@ -410,7 +410,11 @@ class PostgresStore(Store):
 
     async def _recount(self) -> None:
         sql = "SELECT count(*) FROM streams"
-        self._count = await self._database.ask(lambda connection: connection.fetchval(sql))
+        before = self._count
+        counted: int = await self._database.ask(lambda connection: connection.fetchval(sql))
+        if self._count == before:  # otherwise our own changes may or may not be in it: the next time will do
+            self._count = counted
+        self._counted_s = asyncio.get_running_loop().time()
 
     async def _recount_quietly(self) -> None:
         try:

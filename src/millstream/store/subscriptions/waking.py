@@ -171,12 +171,16 @@ class Waking:
 
     # -- Time ------------------------------------------------------------------------------------
 
+    def is_set_back(self, now_ms: int) -> bool:
+        """Tell whether the clock was set back since the last tick, so that leases would last too long."""
+        return now_ms < self._now_ms - _SET_BACK_MS
+
     def tick(self, now_ms: int) -> bool:
         """Do what is due by time, some of it; tells whether there is more."""
         roster = self._roster
         if roster.host.refusal is not None:
             return False
-        if now_ms < self._now_ms - _SET_BACK_MS:
+        if self.is_set_back(now_ms):
             roster.rebase(now_ms)
         self._now_ms = now_ms
         for _ in range(_DUE_TOGETHER):

@@ -75,7 +75,8 @@ class SharedSubscriptions:
         """Do what is due; look now and then whether somebody has to."""
         self._rounds.now_ms = now_ms
         loop = asyncio.get_running_loop()
-        if self._rounds.is_leading and self._parts.roster.timers.due(now_ms):
+        is_due = self._parts.roster.timers.due(now_ms) or self.waking.is_set_back(now_ms)
+        if self._rounds.is_leading and is_due:
             self._ask()
         elif loop.time() - self._looked_s >= _LOOK_S and (self._looking is None or self._looking.done()):
             self._looked_s = loop.time()

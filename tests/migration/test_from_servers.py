@@ -134,7 +134,7 @@ def test_the_public_reference_server(tmp_path: Path) -> None:
 def test_what_is_wrong_is_said_in_one_line(tmp_path: Path) -> None:
     for words, expected in (
         ((str(tmp_path / "nothing"), str(tmp_path / "new")), "is not a data folder"),
-        (("http://127.0.0.1:1", str(tmp_path / "new")), "--names FILE"),
+        (("http://127.0.0.1:1", str(tmp_path / "new")), "http://127.0.0.1:1 cannot be reached"),
         ((str(tmp_path), "http://127.0.0.1:1"), "A migration goes to a data folder or to a database"),
         (("postgres://nobody@127.0.0.1:1/x", str(tmp_path / "new")), "cannot be reached"),
     ):

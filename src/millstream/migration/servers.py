@@ -24,7 +24,7 @@ from millstream.client.core import errors
 from millstream.client.core.exchanges import Terms
 from millstream.client.core.models import HeadResult
 from millstream.client.core.plans.listing import Listed, endpoint_of, page
-from millstream.client.core.retry import DEFAULT
+from millstream.client.core.retry import DEFAULT, Retry
 from millstream.client.http.aio_sockets import shared_client
 from millstream.migration.records import Batch
 from millstream.protocol import attributes, content, expiry, json_frames, retention
@@ -52,6 +52,7 @@ GONE: Final = "streams that were gone when they were to be read"
 TIMES: Final = "time"
 """The extension of servers that say when appends arrived."""
 
+_QUICK: Final = Retry(max_total_s=2.0)  # for the first request: a mistyped address should fail quickly
 _SPLIT_BYTES: Final = 2**18
 _raw_messages = msgspec.json.Decoder(list[msgspec.Raw]).decode
 
@@ -74,7 +75,9 @@ class Server:
         """Find out whether the server lists its streams, if they are not named."""
         if self._names is None:
             try:
-                await self._page("")
+                await self._page("", _QUICK)
+            except errors.TransportError as error:
+                raise StoreError(f"{self._url} cannot be reached: {error}.") from None
             except errors.MillstreamError as error:
                 raise StoreError(
                     f"{self._url} does not list its streams ({error}): name them with --names FILE, one path "
@@ -120,9 +123,9 @@ class Server:
             for one in listed:
                 yield _checked(one.path), one
 
-    async def _page(self, cursor: str) -> tuple[list[Listed], str | None]:
+    async def _page(self, cursor: str, retry: Retry = DEFAULT) -> tuple[list[Listed], str | None]:
         endpoint = endpoint_of(self._url, self._headers)
-        found = await run(shared_client(), page(endpoint, Terms(DEFAULT, 30.0), cursor=cursor))
+        found = await run(shared_client(), page(endpoint, Terms(retry, 30.0), cursor=cursor))
         return found.streams, found.cursor
 
     def _stream(self, name: str, params: Mapping[str, str] | None = None) -> DurableStream:

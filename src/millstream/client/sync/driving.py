@@ -7,7 +7,8 @@ the next delivery.
 import inspect
 import itertools
 import time
-from typing import Any, TypeVar
+from types import TracebackType
+from typing import Any, Self, TypeVar
 
 from millstream.client.core.endpoints import Ask, Endpoint
 from millstream.client.core.exchanges import (
@@ -157,3 +158,29 @@ def settled(value: Any) -> Any:
             value.close()
         raise TypeError("a coroutine function cannot be called here; use it with millstream.aio")
     return value
+
+
+class Cancellable:
+    """A read that ends with its `with` block, or when nobody holds it any more.
+
+    Whoever inherits it has `_drive` as soon as there is something to end.
+    """
+
+    def cancel(self) -> None:
+        """Stop reading, from any thread."""
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.cancel()
+
+    def __del__(self) -> None:
+        if hasattr(self, "_drive"):
+            self.cancel()

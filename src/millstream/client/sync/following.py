@@ -9,8 +9,7 @@ from millstream.client.core.plans.following import Follower, Streams, batch
 from millstream.client.core.retry import DEFAULT, Retry
 from millstream.client.core.transport import Transport
 from millstream.client.http.sync_sockets import shared_client
-from millstream.client.sync.cancelling import Cancellable
-from millstream.client.sync.driving import Drive
+from millstream.client.sync.driving import Cancellable, Drive
 from millstream.client.sync.streams import DEFAULT_TIMEOUT_S
 
 

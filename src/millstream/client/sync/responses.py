@@ -11,8 +11,7 @@ from millstream.client.core.models import ByteChunk, JsonBatch, TextChunk
 from millstream.client.core.plans.reading import Reader
 from millstream.client.core.responses import ResponseView, byte_chunk, flatten, text_chunks
 from millstream.client.core.transport import Transport
-from millstream.client.sync.cancelling import Cancellable
-from millstream.client.sync.driving import Drive
+from millstream.client.sync.driving import Cancellable, Drive
 
 M = TypeVar("M")
 

@@ -23,7 +23,6 @@ from millstream.protocol.streams import Stream
 from millstream.store.base import StoreError
 
 NO_PARTS = "staged parts that were not committed: their writers stage them again"
-NO_SUBSCRIPTIONS = "subscriptions: this destination has none"
 OTHER_IDS = "incarnations and entity tags, where another stream of the destination has the same number"
 _NAMED = 5
 
@@ -106,10 +105,8 @@ class _Migration:
         await destination.flush()
         await self._verify()
         if rows:
-            if await destination.keep(rows):
-                self._report.subscriptions = sum(key.startswith("s") for key in rows)
-            else:
-                self._report.not_kept[NO_SUBSCRIPTIONS] += sum(key.startswith("s") for key in rows)
+            await destination.keep(rows)
+            self._report.subscriptions = sum(key.startswith("s") for key in rows)
         await destination.end()
         self._report.not_kept.update(source.not_kept)
         return self._report

@@ -269,16 +269,13 @@ class Postgres:
             self._transaction = None
         self._unsaved_bytes = self._unsaved_streams = 0
 
-    async def keep(self, rows: Mapping[str, bytes]) -> bool:
+    async def keep(self, rows: Mapping[str, bytes]) -> None:
         """Keep the rows of subscriptions."""
-        if await self._connection.fetchval(_HAS_ROWS) is None:
-            return False
         async with self._connection.transaction():
             await self._connection.executemany(
                 _KEEP_ROW, [(key.encode(), value) for key, value in rows.items()]
             )
             await self._connection.execute("UPDATE subscription_state SET version = version + 1")
-        return True
 
 
 def _cut(row: Any, at: int, end: int) -> Batch:

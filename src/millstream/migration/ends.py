@@ -91,6 +91,6 @@ class Destination(Source, Protocol):
         """Commit what was written."""
         ...
 
-    async def keep(self, rows: Mapping[str, bytes]) -> bool:
-        """Keep the rows of subscriptions; tells whether that is possible here."""
+    async def keep(self, rows: Mapping[str, bytes]) -> None:
+        """Keep the rows of subscriptions."""
         ...

@@ -237,11 +237,10 @@ class Folder:
             self._unsaved_bytes = 0
             await self._rest()
 
-    async def keep(self, rows: Mapping[str, bytes]) -> bool:
+    async def keep(self, rows: Mapping[str, bytes]) -> None:
         """Keep the rows of subscriptions."""
         self._streams.changed_rows.update(rows)
         await self._save()
-        return True
 
     async def _save(self) -> None:
         engine = self._engine

@@ -408,7 +408,7 @@ class Connection(asyncio.Protocol):
             self._close()
 
     def _drop(self) -> None:
-        self._deadline_s = 0.0  # once
+        self._deadline_s = 0.0  # dropped, and counted, only once
         self._server.routes.metrics.dropped += self._transport.get_write_buffer_size() > 0
         self._transport.abort()
 

@@ -26,8 +26,17 @@ class Timers:
                 heapq.heapify(self._heap)
 
     def due(self, now_ms: int) -> list[str]:
-        """Give the keys whose time has come, without taking them."""
-        return [key for key, due_ms in self._times.items() if due_ms <= now_ms]
+        """Give the keys whose time has come, without taking them; only these are looked at."""
+        found: dict[str, None] = {}
+        places = [0]
+        while places:
+            place = places.pop()
+            if place < len(self._heap) and self._heap[place][0] <= now_ms:
+                due_ms, key = self._heap[place]
+                if self._times.get(key) == due_ms:
+                    found[key] = None
+                places += (2 * place + 1, 2 * place + 2)  # what is below it in the heap is due later
+        return list(found)
 
     def pop_due(self, now_ms: int) -> str | None:
         """Take a key whose time has come; None when there is none."""

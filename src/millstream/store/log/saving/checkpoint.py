@@ -311,6 +311,6 @@ def _hold_back(snapshot: Snapshot, written: Written, cache: StreamCache) -> None
 def _mark_dirty(snapshot: Snapshot, cache: StreamCache) -> None:
     id = snapshot.stream.id
     if cache.by_id.get(id) is snapshot.entry:
-        cache.dirty[id] = snapshot.entry
+        cache.note_changed(snapshot.entry)
         for row in snapshot.producers:
             cache.note_producers(id, row.producer_id)

@@ -47,6 +47,7 @@ def recover(catalog: Catalog, log: Log, files: StreamFiles) -> StreamCache:
     for record in log.recover(catalog.fact(APPLIED_LSN)):
         with _explained(record):
             _replay(cache, files, record)
+    cache.unfinished.update(cache.dirty, cache.removed)  # a crash may have ended a checkpoint of them
     cache.load_staged()
     for entry in cache.by_id.values():
         entry.publish()

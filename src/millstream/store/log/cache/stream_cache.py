@@ -57,6 +57,8 @@ class StreamCache:
         """Whether the next checkpoint removes files."""
         self.removed: dict[int, list[str]] = {}
         """Streams that are gone, though the catalog may still have them, and their files."""
+        self.unfinished: set[int] = set()
+        """Streams for which a checkpoint that did not finish may have written files (`saving.unfinished`)."""
         self.unsaved_names = SortedNames()
         self.released_files: list[str] = []
         """Files of format 3 that the catalog needs no more; the next checkpoint removes them."""
@@ -203,6 +205,7 @@ class StreamCache:
     def note_saved(self, entry: StreamEntry) -> None:
         """Note that the catalog has a stream, as it was not long ago."""
         self.unsaved_names.discard(entry.stream.name)
+        self.unfinished.discard(entry.stream.id)
         self.memory.recount(entry)
 
     @property

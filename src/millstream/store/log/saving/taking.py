@@ -67,8 +67,17 @@ class Taking:
             self._take(*self._awaiting.popitem())
         self.end()
         snapshots = list(self._taken.values())
-        rest = (self._removed, self._released_files, self._released_parts, self.changed_bytes, self._rows)
-        return Checkpoint(self.lsn, self._last_id, snapshots, *rest)
+        return Checkpoint(
+            self.lsn,
+            self._last_id,
+            snapshots,
+            self._removed,
+            self._released_files,
+            self._released_parts,
+            self.changed_bytes,
+            self._rows,
+            self._cache.unfinished,
+        )
 
     def forget(self, stream_id: int) -> None:
         """Forget the snapshot of a stream: what it shows is saved, and the stream may leave memory."""

@@ -266,7 +266,8 @@ class StreamCache:
             rows.append((above, above.stream()))
         for row, stream in reversed(rows):
             stream.content_type = shared_type(stream.content_type)
-            content = StreamContent.of(self._files, stream, row.flushed, row.appends, row.where())
+            flushed = stream.tail if row.flushed == stream.tail else row.flushed  # one object, mostly
+            content = StreamContent.of(self._files, stream, flushed, row.appends, row.where())
             entry = StreamEntry(stream, entry, content)
             entry.publish()
             if stream.producers is not None:  # of a former version, which had no rows for them

@@ -135,7 +135,7 @@ class Checkpoint(msgspec.Struct, frozen=True):
     """How much was logged since the last one."""
     rows: dict[str, bytes | None]
     """Rows of the table that have changed."""
-    unfinished: Set[int]
+    unfinished: Set[int] = frozenset()
     """Streams that may have files which another checkpoint has written and nothing refers to."""
 
     def write(self, disk: Disk, catalog: Catalog) -> Written:

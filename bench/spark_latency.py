@@ -18,13 +18,14 @@ import tempfile
 import time
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
 
 from bench.spark import CORES, SETTINGS
 from millstream import DurableStream, aio
 from millstream.spark.sessions import local_session
 from tests.running import Server, durable_millstream
 
-WIDE, SINGLE, PAUSE_S = 5_000, 20, 0.7
+WIDE, SINGLE, PAUSE_S = 5_000, 12, 0.3
 RATE, STEADY_S, PER_APPEND, SETTLE_S = 1_000, 15, 10, 5
 STEADY_AT_MOST_S, WIDE_AT_MOST_S = 0.35, 0.4
 
@@ -43,7 +44,7 @@ class Arrivals:
 
 def follow(
     spark: SparkSession, server: Server, arrivals: Arrivals, checkpoint: str, names: list[str]
-) -> object:
+) -> StreamingQuery:
     reader = spark.readStream.format("durable-streams").option("url", server.url)
     reader = reader.option("streams", json.dumps(names)).option("startingOffsets", "latest")
     writer = reader.load().writeStream.foreachBatch(arrivals.keep).option("checkpointLocation", checkpoint)

@@ -1,15 +1,20 @@
 """Pipelines on the page: whether each runs, how far it is, and what it set aside, as they report it."""
 
+import importlib
 import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import msgspec
 import pytest
 
 from browser.test_hostile import SCRIPTS
 from browser.watching import JSON, PHONE, WIDE, Watched, append, http, violations
 from running import Server, millstream
 
+_PROGRESS = frozenset(
+    "batch batchRows rows batches deadLetters lateRows expectations duplicates lagBytes seconds".split()
+)
 COLUMNS = 8
 """Those of the table without the last, which changes with the clock."""
 
@@ -68,6 +73,21 @@ def facts(watched: Watched) -> dict[str, str]:
         "#pipelines-facts dd", "all => Object.fromEntries(all.map(dd => [dd.dataset.fact, dd.textContent]))"
     )
     return found
+
+
+def test_the_records_of_these_tests_are_those_of_the_pipelines(server: Server) -> None:
+    try:
+        reports = importlib.import_module("millstream.spark.reports")
+    except ImportError as missing:
+        pytest.skip(f"pipelines cannot be loaded here: {missing.name}")
+    progress = {key: value for key, value in report().items() if key in _PROGRESS}
+    with reports.Reports(
+        server.url, pipeline="archive", source="in", target="out", stream="/real"
+    ) as reported:
+        reported(msgspec.convert(progress, reports.Progress))
+    written = http.get(f"{server.url}/real").json()
+    assert written[-1].keys() == report().keys()
+    assert written[0].keys() == report().keys() - progress.keys()
 
 
 def test_pipelines_are_shown_as_they_report(browser: Any, watched: Watched) -> None:

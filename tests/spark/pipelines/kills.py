@@ -1,9 +1,9 @@
 """`kill -9` of pipelines, their executors and their server, again and again, while they write.
 
-A pipeline runs on a standalone cluster and is fed; its driver, one of its executors or the server is killed in
-turn, at any moment. A driver that is gone is started again with the same command, as a user would. In the end the
-streams are closed, the pipeline runs to its end, and other programs count what it wrote: DuckDB the results of
-`derive`, `deltalake` and `pyiceberg` with pandas the tables of `archive`.
+A pipeline runs on a standalone cluster and is fed; its driver, one of its executors and the server are killed
+in turn, at any moment. A driver that is gone is started again with the same command, as a user would. In the
+end the streams are closed, the pipeline runs to its end, and other programs count what it wrote: DuckDB the
+results of `derive`, `deltalake` and `pyiceberg` with pandas the tables of `archive`.
 """
 
 import itertools

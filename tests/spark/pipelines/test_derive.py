@@ -11,6 +11,7 @@ from millstream.spark.options import OptionError
 from millstream.spark.pipelines.derive import derive
 from millstream.spark.pipelines.inputs import Pace
 from millstream.spark.pipelines.running import PipelineError
+from spark.pipelines.backfills import count_backfills
 from spark.pipelines.pipes import Pipes, numbers
 
 ONCE, UNTIL_CLOSED = Pace(once=True), Pace(until_closed=True)
@@ -94,6 +95,10 @@ def test_a_stream_that_is_behind_another_has_no_late_rows(pipes: Pipes) -> None:
     )
     assert done.batches > 3
     assert (sum(pipes.ns()), done.late_rows, done.dead_letters) == (300, 0, 0)
+
+
+def test_whatever_the_streams_and_the_batches_every_row_is_counted(pipes: Pipes) -> None:
+    count_backfills(pipes.spark, pipes.url, examples=3)
 
 
 @pytest.mark.parametrize("action", ["dead-letter", "fail"])

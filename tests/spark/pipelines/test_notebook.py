@@ -2,7 +2,6 @@
 
 import importlib.util
 import json
-from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
 
@@ -29,13 +28,7 @@ def drawing() -> ModuleType:
 def test_its_cells_run_and_draw_what_was_written(
     spark: SparkSession, server: Server, drawing: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def session(name: str, *, cores: str, settings: Mapping[str, str]) -> SparkSession:
-        made = spark.newSession()
-        for key, value in settings.items():
-            made.conf.set(key, value)
-        return made
-
-    monkeypatch.setattr(sessions, "local_session", session)
+    monkeypatch.setattr(sessions, "local_session", lambda name, cores, settings: spark)
     monkeypatch.setenv("MILLSTREAM_URL", "")  # so that it is restored
     bars, lines = drawing.run(drawing.NOTEBOOK, server.url)
     heights = [bar.get_height() for bar in bars.axes[0].patches]

@@ -74,7 +74,9 @@ def test_the_configuration_file_is_one() -> None:
 
 def _recipe() -> str:
     """The unit that the page about pipelines shows."""
-    [unit] = re.findall(r"```ini\n(# /etc/systemd.*?)```", (ROOT / "docs" / "pipelines.md").read_text(), re.S)
+    [unit] = re.findall(
+        r"```ini\n(# /etc/systemd.*?)```", (ROOT / "docs" / "pipelines.md").read_text(), re.DOTALL
+    )
     return unit
 
 

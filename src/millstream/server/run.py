@@ -82,7 +82,10 @@ def _database_store(settings: Settings) -> "PostgresStore":
             "pip install 'millstream[postgres]'"
         ) from error
     return postgres_store(
-        settings.store, memory_bytes=settings.memory_bytes, connections=settings.database_connections
+        settings.store,
+        memory_bytes=settings.memory_bytes,
+        connections=settings.database_connections,
+        replica=settings.replica,
     )
 
 

@@ -69,7 +69,7 @@ class Pauses:
 
 
 async def _ignore(_connection: Connection) -> None:
-    """Do nothing with a new connection."""
+    """Do nothing with a connection."""
 
 
 class Database:
@@ -96,6 +96,7 @@ class Database:
             statement_cache_size=100,
             target_session_attrs=self._role,  # a replica may answer at an address before it is promoted
             init=lambda connection: self.on_connected(connection),
+            reset=_ignore,  # a round trip, for what nobody here leaves behind; transactions are ended anyway
         )
 
     async def open(self) -> None:

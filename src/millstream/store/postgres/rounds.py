@@ -309,6 +309,7 @@ class Rounds:
             )
             ids = [row[0] for row in numbers]
         await self._loader.refresh(ask, names, for_update=True)
+        self._join(requests, names)
         staging = [
             saved.entry.stream.id for saved in map(self._cache.get, names) if saved and saved.parts_next
         ]
@@ -317,6 +318,25 @@ class Rounds:
         if count:
             await self._count_streams(connection, names)
         return await self._decide(ask, requests, names, ids)
+
+    def _join(self, requests: list[Request], names: set[str]) -> None:
+        """Take in the appends to locked streams that came while their locks were waited for."""
+        left: deque[Request] = deque()
+        held_up: set[str] = set()  # a change that has to wait, and what came after it
+        size = sum(request.size for request in requests)
+        while self._waiting and len(requests) < _MAX_REQUESTS and size < _MAX_BYTES:
+            request = self._waiting.popleft()
+            if request.is_answered:
+                continue
+            if request.is_exclusive or request.needs is not None or not names.issuperset(request.names):
+                held_up.update(request.names)
+                left.append(request)
+            elif held_up.isdisjoint(request.names):
+                requests.append(request)
+                size += request.size
+            else:
+                left.append(request)
+        self._waiting.extendleft(reversed(left))
 
     async def _count_streams(self, connection: Connection, names: set[str]) -> None:
         """Count the streams that quotas limit, now that no other server creates any."""

@@ -81,7 +81,8 @@ class PostgresStore(Store):
         self.rounds = Rounds(database, self.cache, loader, self._writer)
         self._replica = Replica(database, replica, self.cache, loader) if replica is not None else None
         self._reads = Reads(database, self.cache, loader, self._replica, self._renewed, self._expired)
-        self.notices = Notices(database, self.cache, loader)
+        self._listeners = Listeners(self._install_listener, self.head)
+        self.notices = Notices(database, self.cache, loader, self._listeners)
         self.upkeep = Upkeep(database, self.rounds)
         self._told_writer = Writer(records=False)
         self._subscribing = SubscriptionRounds(database, self.cache, loader, self._told_writer)
@@ -92,7 +93,6 @@ class PostgresStore(Store):
         for rounds in (self.rounds, self._subscribing):
             rounds.on_written = self.upkeep.note_written
             rounds.count_change = self._count_changed
-        self._listeners = Listeners(self._install_listener, self.head)
         self._renewing: dict[int, Pending[Any]] = {}
         self._count = 0
         self._counted_s = 0.0
@@ -176,7 +176,7 @@ class PostgresStore(Store):
         self._listeners.first = listener
 
     def listen(self, glob: str, clock_ms: Callable[[], int]) -> Listening:
-        """Give events of the streams that a glob matches, from now on; perhaps not what others change."""
+        """Give events of the streams that a glob matches, whichever server changes them, from now on."""
         return self._listeners.listen(glob, clock_ms)
 
     def _install_listener(self, listener: Listener) -> None:

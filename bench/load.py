@@ -48,7 +48,7 @@ class LoadReport:
 
 
 def apply(load: Load, seconds: float) -> LoadReport:
-    """Put the load on its server for about `seconds` (whole ones, with wrk); an error ends the measurement."""
+    """Put the load on its server for about `seconds` (whole ones, with wrk); an error ends it."""
     report = attempt(load, seconds)
     if report.errors:
         raise RuntimeError(f"{report.errors} of {report.requests} requests to {load.url} failed")

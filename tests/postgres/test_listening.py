@@ -54,9 +54,7 @@ def test_what_another_server_does_is_told(other: tuple[str, Server]) -> None:
     asyncio.run(main())
 
 
-def test_what_may_not_be_known_is_missed(
-    other: tuple[str, Server], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_may_not_be_known_is_missed(other: tuple[str, Server], monkeypatch: pytest.MonkeyPatch) -> None:
     """After the connection for notices is lost, and when a notice is too short for what it is about."""
     url, server = other
     monkeypatch.setattr(notices, "_MAX_NOTICE_BYTES", 1)  # for what this process tells
@@ -77,7 +75,7 @@ def test_what_may_not_be_known_is_missed(
             found = await some(events, 1)
             while ("missed", "", None) not in found:
                 found += await some(events, 1)
-            httpx.put(f"{server.url}/missed/2", content=b"x", headers=TEXT)
+            await asyncio.to_thread(httpx.put, f"{server.url}/missed/2", content=b"x", headers=TEXT)
             while ("appended", "/missed/2", END % 1) not in found:
                 found += await some(events, 1)
 

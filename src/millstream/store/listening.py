@@ -3,8 +3,8 @@
         change is durable --> name noted, once --> the listener asks --> the stream as it is now --> event
 
 An event says how a stream is when the listener gets to it, so changes that come meanwhile are one event,
-and what waits is bounded by the number of streams. If more streams change than a listener has room for, or what
-others have changed was not heard, it is told so by an event of its own, and looks at the streams itself.
+and what waits is bounded by the number of streams. If more streams change than a listener has room for, or if
+what others have changed was not heard, it is told so by an event of its own, and looks at the streams itself.
 """
 
 import asyncio

@@ -53,9 +53,7 @@ def encode_notice(sender: str, changes: Sequence[Change]) -> str:
 class Notices:
     """Hears what other servers change, and looks for what it did not hear."""
 
-    def __init__(
-        self, database: Database, cache: StreamCache, loader: Loader, listeners: Listeners
-    ) -> None:
+    def __init__(self, database: Database, cache: StreamCache, loader: Loader, listeners: Listeners) -> None:
         self._database = database
         self._cache = cache
         self._loader = loader

@@ -5,6 +5,7 @@ Processor time of a server and of its database, bytes of write-ahead log and of 
 matters little; of several rounds the least counts.
 """
 
+import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -33,8 +34,8 @@ class Costs:
 
     def _used(self) -> tuple[float, float, int, int]:
         postmaster = self._cluster._process.pid
-        backends = [*clusters._children(postmaster), postmaster]
-        database_s = sum(cpu_seconds(pid) or 0.0 for pid in backends)
+        backends = sum(cpu_seconds(pid) or 0.0 for pid in clusters._children(postmaster))
+        database_s = backends + _with_ended_s(postmaster)
         wal = self._cluster.query("SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0')::bigint")[0][0]
         sql = "SELECT xact_commit FROM pg_stat_database WHERE datname = 'postgres'"
         return cpu_seconds(self._pid) or 0.0, database_s, wal, self._cluster.query(sql)[0][0]
@@ -75,6 +76,17 @@ def main(
 
             for writers, streams in ((1, 1), (MANY, 1), (MANY, MANY), (MANY, 1000)):
                 costs.of(f"append, {writers} writers, {streams} streams", append(writers, streams), rounds)
+            with millstream("--store", cluster.url(schema)) as other:
+                hearing, work = Costs(server.url, other.pid, cluster), append(MANY, MANY)
+                hearing.of("append elsewhere, of which a server hears", work, rounds)
+
+                def follow() -> float:
+                    path = f"/followed/{time.monotonic_ns()}"
+                    client.put(server.url + path, headers=TEXT).raise_for_status()
+                    with crowd(other.url + path, 1, "sse", server.url + path) as readers:
+                        return readers.obey(f"paced 100 {seconds}").delivered
+
+                hearing.of("append elsewhere, which a reader follows", follow, rounds)
             time.sleep(3)  # rows are merged
             _print_sizes(cluster, schema)
             content = b"x" * 2**20
@@ -105,11 +117,6 @@ def main(
                         return readers.obey(f"paced 10 {seconds}").delivered
 
                 costs.of(f"delivery to a reader, {mode}", deliver, rounds)
-            before, crowded = _resident_bytes(server.pid), 2000
-            client.put(f"{server.url}/idle", headers=TEXT).raise_for_status()
-            with crowd(f"{server.url}/idle", crowded):
-                each = (_resident_bytes(server.pid) - before) / crowded
-                console.print(f"idle reader: {each:.0f} bytes; a busy server: {before / 2**20:.0f} MiB")
     finally:
         clusters.remove(cluster)
     console.print(", ".join(f"{name} {value}" for name, value in machine.describe().items()))
@@ -131,9 +138,10 @@ def _print_sizes(cluster: Any, schema: str) -> None:
     )
 
 
-def _resident_bytes(pid: int) -> int:
-    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
-    return pages * 4096
+def _with_ended_s(pid: int) -> float:
+    """Processor time of a process and of those of its children that have ended."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
 
 
 if __name__ == "__main__":

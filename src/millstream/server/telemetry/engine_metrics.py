@@ -58,7 +58,7 @@ class EngineMetrics:
         """Yield all metrics; called by the registry."""
         replica = self._store.replica_measures
         if replica is not None:
-            yield from _replica_metrics(replica)
+            yield from replica_metrics(replica)
         measures = self._store.measures
         if measures is None:
             return
@@ -149,7 +149,8 @@ class EngineMetrics:
             yield GaugeMetricFamily(name, help, value=value)
 
 
-def _replica_metrics(measures: ReplicaMeasures) -> Iterator[Metric]:
+def replica_metrics(measures: ReplicaMeasures) -> Iterator[Metric]:
+    """Give what is read from the replica of a database."""
     yield CounterMetricFamily(
         "millstream_replica_reads",
         "How often content was read from the replica.",

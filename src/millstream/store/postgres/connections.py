@@ -103,8 +103,8 @@ class Database:
         """Connect, and fail with a sentence if that is not possible."""
         try:
             await self.prepare()
-            async with self.connection():
-                pass
+            async with self.connection() as one, self.connection() as other:
+                await _use_prepared(one, other)
         except LOST as error:
             raise StoreError(f"the database cannot be reached: {reason(error)}") from None
         except (asyncpg.PostgresError, ValueError) as error:
@@ -160,6 +160,30 @@ class Database:
         if self.failure is not None:
             self.failure = None
             _log.warning("the database answers again")
+
+
+async def _use_prepared(one: Connection, other: Connection) -> None:
+    """Refuse a pooler that gives each transaction another connection and forgets prepared statements."""
+    asked = "SELECT pg_backend_pid()"
+    try:
+        if await one.fetchval(asked) != await other.fetchval(asked):
+            return  # each has its own
+        for _ in range(10):
+            statement = await one.prepare(asked)
+            place = await statement.fetchval()
+            async with other.transaction():
+                if await other.fetchval(asked) == place:
+                    await statement.fetchval()  # elsewhere, since that place is taken
+                    return
+    except (
+        asyncpg.exceptions.InvalidSQLStatementNameError,
+        asyncpg.exceptions.DuplicatePreparedStatementError,
+    ):
+        raise StoreError(
+            "a pooler in front of the database gives each transaction another connection, and forgets "
+            "prepared statements. Connect directly, or let it pool sessions (pool_mode = session); pgbouncer "
+            "1.21 and newer can pool transactions with max_prepared_statements."
+        ) from None
 
 
 def reason(error: BaseException) -> str:

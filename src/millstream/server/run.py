@@ -185,6 +185,8 @@ async def _serve(
     loop = asyncio.get_running_loop()
     stopping = Stopping()
     stopping.listen()
+    if child is not None:
+        child.call_when_alone(stopping.begin)
     failures: list[str] = []
     store = open_store(settings)
 

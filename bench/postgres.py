@@ -43,7 +43,7 @@ TO_ONE_WRITER: Final = 8.0
 THREE_TO_ONE: Final = 0.5
 MOST_P99_MS: Final = 50.0
 
-LIVE_RATES: Final = (20, 200)
+LIVE_RATES: Final = (50, 500)
 """How many appends a second live readers of another server follow."""
 
 TEXT = {"content-type": "text/plain"}
@@ -213,7 +213,7 @@ def main(
                 judge(found, verdicts)
             if live:
                 first, second, _ = contenders[THREE]
-                follow(first, second, verdicts, 2 * seconds)
+                follow(first, second, verdicts, 4 * seconds)
     finally:
         clusters.remove(cluster)
     console.print(", ".join(f"{name} {value}" for name, value in machine.describe().items()))

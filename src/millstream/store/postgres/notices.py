@@ -24,9 +24,9 @@ import msgspec
 
 from millstream.store.base import OnCreated, ignore_creation
 from millstream.store.listening import Listeners
-from millstream.store.postgres.cache import StreamCache
 from millstream.store.postgres.connections import LOST, Connection, Database, Pauses, UnreachableError
-from millstream.store.postgres.loading import Loader
+from millstream.store.postgres.loaded.cache import StreamCache
+from millstream.store.postgres.loaded.loading import Loader
 from millstream.store.postgres.workspace import Change
 
 _POLL_S: Final = 1.0

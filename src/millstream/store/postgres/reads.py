@@ -27,11 +27,11 @@ from millstream.store.endings import Endings
 from millstream.store.entries import StreamEntry
 from millstream.store.finding import Finding
 from millstream.store.pending import Eventually, Pending
-from millstream.store.postgres.cache import StreamCache
 from millstream.store.postgres.connections import Database, UnreachableError
-from millstream.store.postgres.content import NotLoadedError, Wanted
-from millstream.store.postgres.loading import READ_BYTES, Loader, LostContentError
-from millstream.store.postgres.replica import Replica
+from millstream.store.postgres.loaded.cache import StreamCache
+from millstream.store.postgres.loaded.content import NotLoadedError, Wanted
+from millstream.store.postgres.loaded.loading import READ_BYTES, Loader, LostContentError
+from millstream.store.postgres.loaded.replica import Replica
 from millstream.store.postgres.workspace import WorkEngine, WorkJournal, WorkStreams
 from millstream.store.reading import Reading
 from millstream.store.slices import Slices

@@ -32,7 +32,6 @@ from millstream.protocol.reads import ReadFailed
 from millstream.protocol.streams import Unreachable
 from millstream.store.entries import StreamEntry
 from millstream.store.pending import Pending
-from millstream.store.postgres.cache import Saved, StreamCache
 from millstream.store.postgres.connections import (
     AGAIN,
     LOST,
@@ -42,9 +41,10 @@ from millstream.store.postgres.connections import (
     Pauses,
     UnreachableError,
 )
-from millstream.store.postgres.content import NotLoadedError, NotPreparedError, Wanted
 from millstream.store.postgres.encoding import prefix_range
-from millstream.store.postgres.loading import Ask, Loader, LostContentError
+from millstream.store.postgres.loaded.cache import Saved, StreamCache
+from millstream.store.postgres.loaded.content import NotLoadedError, NotPreparedError, Wanted
+from millstream.store.postgres.loaded.loading import Ask, Loader, LostContentError
 from millstream.store.postgres.subscribing.needs import Needs
 from millstream.store.postgres.workspace import Change, Deciding, WorkEngine
 from millstream.store.postgres.writing import Writer, new_rows

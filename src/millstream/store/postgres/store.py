@@ -40,13 +40,13 @@ from millstream.store.entries import StreamEntry
 from millstream.store.listening import Listeners, Listening
 from millstream.store.measures import ReplicaMeasures
 from millstream.store.pending import Pending
-from millstream.store.postgres.cache import StreamCache
 from millstream.store.postgres.connections import Database, UnreachableError
 from millstream.store.postgres.encoding import decode_state, prefix_range
-from millstream.store.postgres.loading import Loader
+from millstream.store.postgres.loaded.cache import StreamCache
+from millstream.store.postgres.loaded.loading import Loader
+from millstream.store.postgres.loaded.replica import Replica
 from millstream.store.postgres.notices import Notices
 from millstream.store.postgres.reads import Reads
-from millstream.store.postgres.replica import Replica
 from millstream.store.postgres.rounds import Rounds
 from millstream.store.postgres.schema import apply_schema, refuse_unfinished
 from millstream.store.postgres.subscribing.offered import SharedSubscriptions

@@ -20,8 +20,8 @@ from millstream.protocol.retention import needed
 from millstream.protocol.staging import PART_LIFETIME_MS
 from millstream.store.pieces import Piece
 from millstream.store.postgres.connections import Connection
-from millstream.store.postgres.content import StoredPart
 from millstream.store.postgres.encoding import Row, decode_row, due_ms, encode_index, encode_state
+from millstream.store.postgres.loaded.content import StoredPart
 from millstream.store.postgres.notices import encode_notice
 from millstream.store.postgres.subscribing.changes import encode_changes
 from millstream.store.postgres.workspace import Change

@@ -14,9 +14,10 @@ import msgspec
 from millstream.protocol.producers import ProducerState
 from millstream.protocol.staging import Part, Staged
 from millstream.protocol.streams import Stream
-from millstream.store.postgres.cache import Saved, StreamCache, StreamRow
 from millstream.store.postgres.connections import Connection
-from millstream.store.postgres.content import (
+from millstream.store.postgres.encoding import decode_row, decode_state
+from millstream.store.postgres.loaded.cache import Saved, StreamCache, StreamRow
+from millstream.store.postgres.loaded.content import (
     ByNumber,
     Bytes,
     ByTime,
@@ -26,7 +27,6 @@ from millstream.store.postgres.content import (
     StoredPart,
     Wanted,
 )
-from millstream.store.postgres.encoding import decode_row, decode_state
 
 READ_BYTES: Final = 2**20
 """How much content is loaded at once: what most reads ask for, in one query."""

@@ -16,7 +16,7 @@ import msgspec
 
 from millstream.store.pieces import Piece, Pieces
 from millstream.store.postgres.encoding import Row
-from millstream.store.postgres.held import Held
+from millstream.store.postgres.loaded.held import Held
 
 _MAX_CONTENT_BYTES: Final = 4 * 2**20
 """How much of one stream is held; the half that was used longest ago goes when it is more."""

@@ -27,7 +27,6 @@ import msgspec
 
 from millstream.store.base import StoreError
 from millstream.store.measures import ReplicaMeasures
-from millstream.store.postgres.cache import StreamCache
 from millstream.store.postgres.connections import (
     AGAIN,
     CONNECT_S,
@@ -37,8 +36,9 @@ from millstream.store.postgres.connections import (
     UnreachableError,
     reason,
 )
-from millstream.store.postgres.content import Bytes, RowContent, Wanted
-from millstream.store.postgres.loading import MAX_ROWS, READ_BYTES, ROWS, Loader
+from millstream.store.postgres.loaded.cache import StreamCache
+from millstream.store.postgres.loaded.content import Bytes, RowContent, Wanted
+from millstream.store.postgres.loaded.loading import MAX_ROWS, READ_BYTES, ROWS, Loader
 
 _LOOK_S: Final = 1.0
 

@@ -297,6 +297,7 @@ ORDEALS: dict[str, Callable[[Path, float], str]] = {
     "postgres-histories": _with_postgres("histories"),
     "postgres-faults": _with_postgres("faults"),
     "postgres-promotions": _with_postgres("promotions"),
+    "postgres-replica": _with_postgres("replica"),
     "postgres-deliveries": _with_postgres("deliveries"),
     "big-stream": _big_stream,
     "big-archive": _with_java(_big_archive),

@@ -8,6 +8,7 @@ from crash.deliveries import Ordeal
 from crash.processes import kill, port_of
 from postgres.cluster import Cluster, binaries, new_folder, remove
 from postgres.histories import check_histories
+from postgres.replica_readers import read_from_a_replica
 from postgres.servers import several, start
 from postgres.test_deliveries import OPTIONS, until_more
 from postgres.test_faults import check, cut_connections, promoted
@@ -74,6 +75,11 @@ def promotions(scratch: Path, scale: float) -> str:
         promoted()
         print(f"  {turn + 1} promotions", flush=True)
     return f"{total} primaries killed, their replicas promoted: nothing acknowledged is lost or doubled"
+
+
+def replica(scratch: Path, scale: float) -> str:
+    """Let servers read from a replica that pauses and dies."""
+    return read_from_a_replica(max(1, round(20 * scale)))
 
 
 def deliveries(scratch: Path, scale: float) -> str:

@@ -287,6 +287,18 @@ def _tests(*files: str) -> Callable[[Path, float], str]:
     return ordeal
 
 
+def _with_postgres(name: str) -> Callable[[Path, float], str]:
+    def ordeal(scratch: Path, scale: float) -> str:
+        from postgres import ordeals
+
+        if reason := ordeals.why_not():
+            return f"skipped: {reason}"
+        found: Callable[[Path, float], str] = getattr(ordeals, name)
+        return found(scratch, scale)
+
+    return ordeal
+
+
 ORDEALS: dict[str, Callable[[Path, float], str]] = {
     "simulation": _simulation,
     "broken-engines": _tests("test_simulation.py"),
@@ -304,6 +316,11 @@ ORDEALS: dict[str, Callable[[Path, float], str]] = {
     "kills": _kills,
     "deliveries": _deliveries,
     "workers": _workers,
+    "postgres-histories": _with_postgres("histories"),
+    "postgres-faults": _with_postgres("faults"),
+    "postgres-promotions": _with_postgres("promotions"),
+    "postgres-replica": _with_postgres("replica"),
+    "postgres-deliveries": _with_postgres("deliveries"),
     "big-stream": _big_stream,
     "big-archive": _with_java(_big_archive),
     "power-ext4": _power("ext4", 500),

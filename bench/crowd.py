@@ -41,9 +41,9 @@ class Crowd:
 
 
 @contextmanager
-def crowd(url: str, readers: int, mode: str = "sse") -> Iterator[Crowd]:
-    """Connect `readers` live readers to `url`; they leave when the block ends."""
-    command = [sys.executable, "-m", "bench.readers", url, str(readers), mode]
+def crowd(url: str, readers: int, mode: str = "sse", writer_url: str | None = None) -> Iterator[Crowd]:
+    """Connect `readers` live readers to `url`, and writers to another server if one is named."""
+    command = [sys.executable, "-m", "bench.readers", url, str(readers), mode, writer_url or url]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None

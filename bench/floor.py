@@ -1,24 +1,32 @@
 """The floor: what a request costs a server on the same event loop that does nothing with it.
 
         python -m bench.floor
+        python -m bench.floor reads
 
 An echo server on uvloop takes the bytes of a request, does not look at them, and writes an answer about as
 long as ours. What it costs is spent in the kernel, in libuv and in two calls of Python; no server in Python
 on this loop can cost less. The same load goes to our server in memory and on the disk, in alternating rounds.
 Processor time for each request, all threads together, minimum and median.
+
+With `reads`, how long one client's reads take while 64 others append at full speed, beside an idle server.
+What the echo server shows is not ours: the queue in front of any server on this loop, and the processors that
+it shares with its clients.
 """
 
 import asyncio
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from statistics import median
 from typing import cast
 
 import uvloop
 
 from bench.load import Load
+from bench.rounds import FULL, Start
 from bench.scenarios.appends import LEAST_BYTES, MOST_BYTES
+from bench.scenarios.durables import measure_disturbance
 from bench.scenarios.requests import CONNECTIONS, measure
 from bench.scenarios.streams import PATH, create
 from tests.running import Server, announced, durable_millstream, millstream, started
@@ -56,13 +64,15 @@ def echo() -> Iterator[Server]:
         yield server
 
 
-def main() -> None:
-    """Measure, and print a line for each server."""
+STARTS: dict[str, Start] = {"echo": echo, "in memory": millstream, "on the disk": durable_millstream}
+
+
+def measure_costs() -> None:
+    """Print what an append costs, a line for each server."""
     with ExitStack() as stack:
-        servers = {"echo": stack.enter_context(echo())}
-        for name, start in (("in memory", millstream), ("on the disk", durable_millstream)):
-            servers[name] = stack.enter_context(start())
-            create(servers[name])
+        servers = {name: stack.enter_context(start()) for name, start in STARTS.items()}
+        for server in servers.values():
+            create(server)
         costs: dict[str, list[float]] = {name: [] for name in servers}
         for _ in range(ROUNDS):
             for name, server in servers.items():
@@ -72,5 +82,20 @@ def main() -> None:
         print(f"{name:12} min {min(found):5.1f} us   median {median(found):5.1f} us")
 
 
+def measure_reads() -> None:
+    """Print how long reads take beside appends, a line for each server and round."""
+    effort = replace(FULL, seconds=SECONDS)
+    for _ in range(ROUNDS):
+        for name, start in STARTS.items():
+            with start() as server:
+                found = measure_disturbance(server, effort)
+            print(f"{name:12} p50 {found.p50_ms:.3f} ms   p99 {found.p99_ms:.3f} ms, {found.value:.1f}x idle")
+
+
 if __name__ == "__main__":
-    uvloop.run(_serve()) if "--serve" in sys.argv else main()
+    if "--serve" in sys.argv:
+        uvloop.run(_serve())
+    elif "reads" in sys.argv:
+        measure_reads()
+    else:
+        measure_costs()

@@ -48,17 +48,22 @@ class LoadReport:
 
 
 def apply(load: Load, seconds: float) -> LoadReport:
-    """Put the load on its server for about `seconds` (whole ones, with wrk)."""
+    """Put the load on its server for about `seconds` (whole ones, with wrk); an error ends it."""
+    report = attempt(load, seconds)
+    if report.errors:
+        raise RuntimeError(f"{report.errors} of {report.requests} requests to {load.url} failed")
+    return report
+
+
+def attempt(load: Load, seconds: float) -> LoadReport:
+    """Put the load on its server, and count what it refuses, too."""
     if shutil.which("wrk") and load.method != "HEAD":  # wrk waits for the body of a HEAD
         options = ["-t1", f"-c{load.connections}", f"-d{max(1, round(seconds))}s", "--timeout", "10s"]
         command = ["wrk", *options, "-s", str(SCRIPT), load.url, "--", *load.arguments()]
     else:
         generator = [sys.executable, "-m", "bench.generator"]
         command = [*generator, load.url, str(load.connections), str(seconds), *load.arguments()]
-    report = run(command, seconds)
-    if report.errors:
-        raise RuntimeError(f"{report.errors} of {report.requests} requests to {load.url} failed")
-    return report
+    return run(command, seconds)
 
 
 def run(command: list[str], seconds: float) -> LoadReport:

@@ -3,6 +3,7 @@
 import datetime
 import os
 import platform
+import shutil
 import tempfile
 import time
 from pathlib import Path
@@ -16,6 +17,7 @@ def describe() -> dict[str, str]:
         "cores": str(os.cpu_count()),
         "kernel": f"{platform.system()} {platform.release()}",
         "python": platform.python_version(),
+        "load": "wrk" if shutil.which("wrk") else "bench.generator, slower than wrk",
         "syncs of 4 KiB": f"{syncs_per_second():,.0f}/s",
         "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC"),
     }

@@ -1,7 +1,7 @@
 """Many live readers in one light process, and the writers that feed them.
 
-`python -m bench.readers URL READERS MODE` connects readers (`sse` or `long-poll`), prints `ready`, and then
-obeys one line of stdin:
+`python -m bench.readers URL READERS MODE [WRITER_URL]` connects readers (`sse` or `long-poll`), prints
+`ready`, and then obeys one line of stdin:
 
     paced RATE SECONDS    append RATE messages a second
     full SECONDS WRITERS  append all the time, unless the readers are WINDOW messages behind
@@ -156,11 +156,14 @@ class Writer(asyncio.Protocol):
         self._answer.set_result(data)
 
 
-async def connect(url: str, readers: int, tally: Tally, *, polls: bool) -> list[Writer]:
+async def connect(
+    url: str, readers: int, tally: Tally, *, polls: bool, writer_url: str | None = None
+) -> list[Writer]:
     """Open the readers, a few at a time, wait until all are live, and open the writers."""
-    parts = urlsplit(url)
+    parts, written = urlsplit(url), urlsplit(writer_url or url)
     loop = asyncio.get_running_loop()
     address = (parts.hostname or "", parts.port or 80)
+    written_at = (written.hostname or "", written.port or 80)
     host = f"Host: {parts.netloc}\r\n"
     mode = "long-poll" if polls else "sse"
 
@@ -168,7 +171,7 @@ async def connect(url: str, readers: int, tally: Tally, *, polls: bool) -> list[
         target = f"{parts.path}?offset={offset.decode()}&live={mode}"
         return f"GET {target} HTTP/1.1\r\n{host}\r\n".encode()
 
-    post = f"POST {parts.path} HTTP/1.1\r\n{host}Content-Type: text/plain\r\n"
+    post = f"POST {written.path} HTTP/1.1\r\nHost: {written.netloc}\r\nContent-Type: text/plain\r\n"
     post += f"Content-Length: {MESSAGE_BYTES}\r\n\r\n"
     for opened in range(0, readers, CONNECTING_AT_ONCE):
         batch = range(min(CONNECTING_AT_ONCE, readers - opened))
@@ -176,7 +179,7 @@ async def connect(url: str, readers: int, tally: Tally, *, polls: bool) -> list[
         made = [reader for _, reader in await asyncio.gather(*opening)]
         await asyncio.wait_for(asyncio.gather(*(reader.live for reader in made)), PATIENCE_S)
     return [
-        (await loop.create_connection(lambda: Writer(post.encode()), *address))[1] for _ in range(WRITERS)
+        (await loop.create_connection(lambda: Writer(post.encode()), *written_at))[1] for _ in range(WRITERS)
     ]
 
 
@@ -205,10 +208,10 @@ async def full(writers: list[Writer], readers: int, tally: Tally, seconds: float
     await tally.reach(sent * readers)
 
 
-async def run(url: str, readers: int, mode: str) -> dict[str, float]:
+async def run(url: str, readers: int, mode: str, writer_url: str | None = None) -> dict[str, float]:
     """Connect, announce it, obey, report."""
     tally = Tally()
-    writers = await connect(url, readers, tally, polls=mode == "long-poll")
+    writers = await connect(url, readers, tally, polls=mode == "long-poll", writer_url=writer_url)
     print("ready", flush=True)
     order, *arguments = sys.stdin.readline().split()
     began_at, began_cpu = time.monotonic(), time.process_time()
@@ -234,4 +237,4 @@ async def run(url: str, readers: int, mode: str) -> dict[str, float]:
 
 
 if __name__ == "__main__":
-    print(json.dumps(uvloop.run(run(sys.argv[1], int(sys.argv[2]), sys.argv[3]))))
+    print(json.dumps(uvloop.run(run(sys.argv[1], int(sys.argv[2]), *sys.argv[3:5]))))

@@ -102,6 +102,10 @@ WRONG: dict[str, list[tuple[list[str], int, str]]] = {
         (["delete", "nobody"], Exit.NOT_FOUND, "There is no such subscription"),
         (["retry", "nobody"], Exit.NOT_FOUND, "There is no such subscription"),
     ],
+    "capacity": [
+        (["--streams", "0"], Exit.USAGE, "0 is not in the range x>=1"),
+        (["--appends-per-s", "many"], Exit.USAGE, "'many' is not a valid float"),
+    ],
     "keys": [(["frobnicate"], Exit.USAGE, "No such command 'frobnicate'")],
     "profile": [
         (["frobnicate"], Exit.USAGE, "No such command 'frobnicate'"),

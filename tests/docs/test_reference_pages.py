@@ -13,8 +13,10 @@ import millstream
 import millstream.aio
 from millstream.protocol import headers
 from millstream.server import settings
+from millstream.server.telemetry import engine_metrics
 from millstream.spark.options import Option, SinkOptions, SourceOptions, declared
 from millstream.store.log.catalog.database import VERSION
+from millstream.store.measures import ReplicaMeasures
 from running import durable_millstream
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -41,6 +43,8 @@ def test_the_operations_page_names_every_metric_and_no_other() -> None:
         httpx.put(f"{server.url}/s")
         text = httpx.get(f"{server.url}/__ds/metrics").text
     exposed = {family.name: family.type for family in text_string_to_metric_families(text)}
+    with_replica = engine_metrics.replica_metrics(ReplicaMeasures(lag_s=1.0))  # of no log store
+    exposed |= {family.name: family.type for family in with_replica}
     names = {name + "_total" if kind == "counter" else name for name, kind in exposed.items()}
     ours = {name for name in names if name.startswith(("ds_", "millstream_"))}
     named = set(re.findall(r"`((?:ds|millstream)_\w+)`", (DOCS / "operations.md").read_text()))

@@ -11,6 +11,7 @@ import httpx
 import pytest
 
 from postgres.cluster import shared
+from postgres.servers import serving
 from running import millstream
 
 PATIENCE_S = 60
@@ -37,6 +38,18 @@ def test_processes_share_a_port_and_one_that_dies_is_replaced() -> None:
             time.sleep(0.05)
         assert httpx.get(f"{server.url}/s").content == b"".join(b"%02d" % number for number in range(20))
         assert "a process has died, and is replaced" in server.output()
+
+
+def test_processes_whose_parent_is_killed_stop() -> None:
+    """They would hold the port otherwise, and nobody would replace them."""
+    cluster = shared()
+    with serving(cluster.url(cluster.new_schema()), options=["--workers", "2"]) as server:
+        others = children(server.pid)
+        os.kill(server.pid, signal.SIGKILL)
+        give_up_s = time.monotonic() + PATIENCE_S
+        while any(Path(f"/proc/{pid}").exists() for pid in others):
+            assert time.monotonic() < give_up_s, "processes are left over"
+            time.sleep(0.05)
 
 
 def serve(*words: str) -> "subprocess.CompletedProcess[str]":

@@ -97,6 +97,7 @@ VERBS: Final[Table] = {
     "backup": Verb("backup:backup", "Copy a data folder, even while a server uses it."),
     "restore": Verb("backup:restore", "Restore a backup to a data folder, and verify it."),
     "migrate": Verb("migrate:migrate", "Move all streams to another place, verified."),
+    "capacity": Verb("capacity:capacity", "Estimate which servers and database a load needs."),
     "bench": Verb("bench:bench", "Load a running server for some seconds, and measure it."),
     "completion": Verb("completion:completion", "Print a shell's completions."),
     "client-adapter": Verb(

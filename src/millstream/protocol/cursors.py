@@ -19,7 +19,7 @@ MAX_JITTER_S: Final = 3600
 
 def current_cursor(now_ms: int) -> int:
     """Give the number of the interval that `now_ms` is in."""
-    return max(0, (now_ms - EPOCH_MS) // INTERVAL_MS)
+    return (now_ms - EPOCH_MS) // INTERVAL_MS if now_ms > EPOCH_MS else 0
 
 
 def next_cursor(now_ms: int, client_cursor: int | None, jitter_s: int) -> int:

@@ -3,10 +3,11 @@
         parent    binds the port, forks, passes signals on, replaces a process that has died
         children  accept on the same socket; the system gives each connection to one of them
 
-A process that fails before it is ready ends all of them, since the next one would fail in the same way. The
-parent holds no connection and no stream.
+A process that fails before it is ready ends all of them, since the next one would fail in the same way. If
+the parent is killed, the others stop. It holds no connection and no stream.
 """
 
+import asyncio
 import logging
 import os
 import signal
@@ -34,6 +35,19 @@ class Child(msgspec.Struct, frozen=True):
     listening: socket.socket
     number: int
     ready: Callable[[str], None]
+    parent: int
+    """A file that can be read when the parent has ended, however that was."""
+
+    def call_when_alone(self, call: Callable[[], None]) -> None:
+        """Call something when the parent has ended."""
+        loop = asyncio.get_running_loop()
+
+        def ended() -> None:
+            loop.remove_reader(self.parent)
+            logs.event(_log, logging.ERROR, "the process that replaces others has ended; stopping")
+            call()
+
+        loop.add_reader(self.parent, ended)
 
 
 def fork(host: str, port: int, count: int, announce: Callable[[str], None]) -> Child:
@@ -62,6 +76,7 @@ class _Parent:
         self._listening = listening
         self._announce = announce
         self._reading, self._writing = os.pipe()
+        self._alive, self._held = os.pipe()  # only the parent holds the end for writing, as long as it lives
         self._children: dict[int, int] = {}
         self._unready: set[int] = set()
         self._is_stopping = False
@@ -75,12 +90,13 @@ class _Parent:
             self._unready.add(pid)
             return None
         os.close(self._reading)
+        os.close(self._held)
         writing = self._writing
 
         def ready(url: str) -> None:
             os.write(writing, f"{os.getpid()} {url}\n".encode())  # short: it arrives whole
 
-        return Child(self._listening, number, ready)
+        return Child(self._listening, number, ready, self._alive)
 
     def run(self) -> Child:
         """Look after the processes; returns in those that replace one, and exits in this one."""

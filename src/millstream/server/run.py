@@ -82,7 +82,10 @@ def _database_store(settings: Settings) -> "PostgresStore":
             "pip install 'millstream[postgres]'"
         ) from error
     return postgres_store(
-        settings.store, memory_bytes=settings.memory_bytes, connections=settings.database_connections
+        settings.store,
+        memory_bytes=settings.memory_bytes,
+        connections=settings.database_connections,
+        replica=settings.replica,
     )
 
 
@@ -182,6 +185,8 @@ async def _serve(
     loop = asyncio.get_running_loop()
     stopping = Stopping()
     stopping.listen()
+    if child is not None:
+        child.call_when_alone(stopping.begin)
     failures: list[str] = []
     store = open_store(settings)
 

@@ -71,6 +71,13 @@ class Settings:
         minimum=2,
         maximum=1000,
     )
+    replica: str = _setting(
+        "",
+        "URL of a streaming replica of the database, such as postgres://user@replica/name; content that it "
+        "has is read there instead of in the database.",
+        choices=("",),
+        prefixes=POSTGRES_SCHEMES,
+    )
     workers: int = _setting(
         1,
         "Number of processes that serve on the same port; more than one need a database as their store.",
@@ -268,6 +275,10 @@ class Settings:
     def __post_init__(self) -> None:
         if self.uses_database and self.max_body_bytes > _MAX_DATABASE_BODY_BYTES:
             raise SettingsError(f"max_body_bytes is at most {_MAX_DATABASE_BODY_BYTES} with a database.")
+        if self.replica and not self.uses_database:
+            raise SettingsError(
+                "replica needs a database as the store, of which it is one: store = postgres://..."
+            )
         if bool(self.tls_cert) != bool(self.tls_key):
             raise SettingsError("tls_cert and tls_key must be given together.")
         if self.auth_secret_old and not self.auth_secret:
@@ -341,7 +352,7 @@ def _check(value: Any, kind: Any, rule: Rule, where: str) -> Any:
     if rule.secret and not converted.strip():
         raise SettingsError(f"{where}: a secret must not be empty or blank; omit it to have none.")
     if rule.choices and converted not in rule.choices and not str(converted).startswith(rule.prefixes):
-        choices = [*rule.choices, *(f"{prefix}..." for prefix in rule.prefixes)]
+        choices = [*filter(None, rule.choices), *(f"{prefix}..." for prefix in rule.prefixes)]
         raise SettingsError(f"{where}: {converted!r} is not one of {', '.join(choices)}.")
     if rule.minimum is not None and converted < rule.minimum:
         raise SettingsError(f"{where}: {converted} is below the smallest value, {rule.minimum:g}.")

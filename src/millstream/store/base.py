@@ -40,7 +40,7 @@ from millstream.protocol.retention import KEEP_ALL, Retention
 from millstream.protocol.streams import AppendPlan, NotFound, SoftDeleted, Stream, Unreachable, Unstored
 from millstream.protocol.trims import TrimPlan, TrimRequest
 from millstream.store.listening import Listening
-from millstream.store.measures import Measures, Sizes
+from millstream.store.measures import Measures, ReplicaMeasures, Sizes
 from millstream.store.pending import Eventually
 from millstream.store.subscriptions.subscriptions import Subscriptions
 
@@ -159,6 +159,11 @@ class Store(ABC):
     @property
     def measures(self) -> Measures | None:
         """Measurements of the disk; None where there is none."""
+        return None
+
+    @property
+    def replica_measures(self) -> ReplicaMeasures | None:
+        """What is read from the replica of a database; None where there is none."""
         return None
 
     def log_bytes(self) -> int:

@@ -3,8 +3,8 @@
         change is durable --> name noted, once --> the listener asks --> the stream as it is now --> event
 
 An event says how a stream is when the listener gets to it, so changes that come meanwhile are one event,
-and what waits is bounded by the number of streams. If more streams change than a listener has room for, it
-is told so by an event of its own, and looks at the streams itself.
+and what waits is bounded by the number of streams. If more streams change than a listener has room for, or if
+what others have changed was not heard, it is told so by an event of its own, and looks at the streams itself.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ class StreamEvent(msgspec.Struct, frozen=True):
     """What has happened to a stream."""
 
     kind: Literal["appended", "closed", "deleted", "missed"]
-    """`missed` is about no stream: more have changed than there was room for."""
+    """`missed` is about no stream: it is not known which have changed, or they are too many."""
     path: str = ""
     offset: str | None = None
     """Where the stream ends now."""
@@ -65,10 +65,15 @@ class Listening(AsyncIterator[StreamEvent]):
         if name in self._changed or self._has_missed or not self._matches(name):
             return
         if len(self._changed) >= MAX_STREAMS:
-            self._changed.clear()
-            self._has_missed = True
+            self.miss()
         else:
             self._changed[name] = None
+            self._waiting.set()
+
+    def miss(self) -> None:
+        """Note that it is not known which streams have changed."""
+        self._changed.clear()
+        self._has_missed = True
         self._waiting.set()
 
     def close(self) -> None:
@@ -131,6 +136,16 @@ class Listeners:
     def first(self, notify: Notify) -> None:
         self._first = notify
         self._reinstall()
+
+    @property
+    def has_others(self) -> bool:
+        """Whether an application hears of changes."""
+        return bool(self._others)
+
+    def miss(self) -> None:
+        """Tell the application that streams have changed, and nobody knows which."""
+        for listening in self._others:
+            listening.miss()
 
     def listen(self, glob: str, clock_ms: Callable[[], int]) -> Listening:
         """Begin to note changes of the streams that a glob matches."""

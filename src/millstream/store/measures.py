@@ -36,6 +36,18 @@ class Sizes(msgspec.Struct, frozen=True):
     free_bytes: int
 
 
+class ReplicaMeasures(msgspec.Struct):
+    """What is read from the replica of a database."""
+
+    reads: int = 0
+    """How often it had what was asked for."""
+    misses: int = 0
+    """How often it did not have it yet."""
+    is_used: bool = False
+    lag_s: float | None = None
+    """How old what it certainly has is, if that is known."""
+
+
 class Measures:
     """The numbers of an engine that has a disk."""
 

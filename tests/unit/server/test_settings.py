@@ -49,6 +49,7 @@ BESIDE: dict[str, dict[str, Any]] = {
     "tls_key": {"tls_cert": "c"},
     "public_streams": {"skip_auth": True},
     "skip_auth": {"public_streams": True},
+    "replica": {"store": "postgres://host/name"},
     "auth_secret_old": {"auth_secret": "/the/new/one"},
 }
 
@@ -62,7 +63,8 @@ def test_each_setting_can_be_given_in_each_way(config: Path) -> None:
         elif kind in (int, float):
             value = kind(default + 1 if rule.maximum is None or default < rule.maximum else default - 1)
         elif kind is str:
-            value = next((choice for choice in rule.choices if choice != default), "/some/thing")
+            choices = [choice for choice in (*rule.choices, *rule.prefixes) if choice != default]
+            value = next(iter(choices), "/some/thing")
         else:
             value = ("https://a.example", "https://b.example")
         beside = BESIDE.get(name, {})

@@ -191,8 +191,9 @@ class MillstreamApp:
 
         An event says that a stream was appended to, closed or deleted, and where it ends, once that is
         durable; it has no content. Changes that come faster than they are asked for are one event for each
-        stream. `missed` says that more streams have changed than there is room for (10,000): look at them
-        yourself. If the store is not open yet, the first event opens it.
+        stream. `missed` says that more streams have changed than there is room for (10,000), or that the
+        database could not tell what other servers have changed: look at them yourself. If the store is not
+        open yet, the first event opens it.
         """
         return self._listen(glob, self._begin_listening(self._routes, glob) if self._routes else None)
 

@@ -57,7 +57,7 @@ class EventFeed(ABC):
         """Send what there is now, then every change; the head was sent, and is not needed any more."""
         self.head = _SENT_HEAD
         self._sink = sink
-        self._last_sent_s = asyncio.get_running_loop().time()
+        self._live.now_s = self._last_sent_s = asyncio.get_running_loop().time()
         self._ends_at_s = self._last_sent_s + self._max_age_s
         self._live.feeds.add(self)
         self._begin()

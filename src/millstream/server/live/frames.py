@@ -190,8 +190,10 @@ class Frames:
             frames = self._kept[name] = _KeptFrames()
         key = position, cursor, times
         known = frames.get(key)
-        if known is not None:
-            return known
+        return known if known is not None else self._make(name, frames, key, now_ms)
+
+    def _make(self, name: str, frames: "_KeptFrames", key: _Key, now_ms: int) -> Eventually[Next]:
+        position, cursor, times = key
 
         def read(max_bytes: int) -> Eventually[Read]:
             request = ReadRequest(position, LiveMode.SSE, times=times) if times else ReadRequest(position)

@@ -13,7 +13,6 @@ read while the client has no room: what it was not sent stays in the store, as f
 Rules X9, L4 to L7.
 """
 
-import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable
@@ -224,7 +223,7 @@ class ManyFeed(EventFeed):
     def _flush(self) -> None:
         out, self._out, self._out_bytes = self._out, [], 0
         if out and self._sink is not None:
-            self._last_sent_s = asyncio.get_running_loop().time()
+            self._last_sent_s = self._live.now_s
             self._sink.write(out[0] if len(out) == 1 else plain_frame(b"".join([one.events for one in out])))
 
     def _await(self, found: Eventually[Any], then: Callable[[Any], None]) -> None:

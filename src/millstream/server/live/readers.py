@@ -70,6 +70,8 @@ class LiveReaders:
         self.feeds: set[OpenFeed] = set()
         self.polls: set[WaitingPoll] = set()
         self.draining = False
+        self.now_s = 0.0
+        """The loop's time at the last tick, or when the last feed began: a clock for what takes seconds."""
         store.listener = self._changed
         store.on_created = self.globs.created
         store.watched = lambda: self.hub.readers
@@ -85,7 +87,8 @@ class LiveReaders:
         return cursors.next_cursor(self.clock_ms(), client_cursor, jitter_s)
 
     def tick(self, now_s: float) -> None:
-        """End feeds that are old enough and keep silent ones alive; called about once a second."""
+        """End feeds that are old enough and keep silent ones alive; called a few times a second."""
+        self.now_s = now_s
         for feed in list(self.feeds):
             feed.tick(now_s)
 

@@ -3,8 +3,6 @@
 PROTOCOL.md 5.8; rules L4 to L7.
 """
 
-import asyncio
-
 from millstream.protocol import cursors, replies
 from millstream.protocol.offsets import NOW
 from millstream.protocol.reads import Chunk
@@ -70,7 +68,9 @@ class StreamFeed(EventFeed):
         elif self._stale:
             self._stale = False
             now_ms = self._live.clock_ms()
-            cursor = max(cursors.current_cursor(now_ms), self._cursor_floor)
+            cursor = cursors.current_cursor(now_ms)
+            if cursor < self._cursor_floor:  # `max` would be a call for each reader
+                cursor = self._cursor_floor
             found = self._live.frames.next(self._name, self._position, cursor, now_ms, times=self._times)
             if isinstance(found, Pending):
                 self._busy = True
@@ -105,7 +105,7 @@ class StreamFeed(EventFeed):
             if frame.end != self._position:
                 self._position = frame.end
                 self._pieces = None
-            self._last_sent_s = asyncio.get_running_loop().time()
+            self._last_sent_s = self._live.now_s
             self._sink.write(frame)
             if frame.last:
                 self.end()

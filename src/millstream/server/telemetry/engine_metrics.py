@@ -12,7 +12,7 @@ from itertools import accumulate
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 
 from millstream.store.base import Store
-from millstream.store.measures import Histogram, Sizes
+from millstream.store.measures import Histogram, ReplicaMeasures, Sizes
 
 _MEASURE_EVERY_S = 10.0
 _PAUSE_PER_WORK = 50
@@ -48,7 +48,7 @@ class SizeWatch:
 
 
 class EngineMetrics:
-    """The metrics of a store; none for a store without a disk."""
+    """The metrics of a store: of its disk and of its replica, where it has them."""
 
     def __init__(self, store: Store, sizes: SizeWatch) -> None:
         self._store = store
@@ -56,6 +56,9 @@ class EngineMetrics:
 
     def collect(self) -> Iterator[Metric]:
         """Yield all metrics; called by the registry."""
+        replica = self._store.replica_measures
+        if replica is not None:
+            yield from replica_metrics(replica)
         measures = self._store.measures
         if measures is None:
             return
@@ -144,6 +147,29 @@ class EngineMetrics:
             ]
         for name, help, value in gauges:
             yield GaugeMetricFamily(name, help, value=value)
+
+
+def replica_metrics(measures: ReplicaMeasures) -> Iterator[Metric]:
+    """Give what is read from the replica of a database."""
+    yield CounterMetricFamily(
+        "millstream_replica_reads",
+        "How often content was read from the replica.",
+        value=measures.reads,
+    )
+    yield CounterMetricFamily(
+        "millstream_replica_misses",
+        "How often the replica did not have content yet, and the database was asked.",
+        value=measures.misses,
+    )
+    yield GaugeMetricFamily(
+        "millstream_replica_used", "Whether the replica is asked: 1, or 0.", value=measures.is_used
+    )
+    if measures.lag_s is not None:
+        yield GaugeMetricFamily(
+            "millstream_replica_lag_seconds",
+            "How long ago was what the replica certainly has.",
+            value=measures.lag_s,
+        )
 
 
 def histogram_family(name: str, help: str, histogram: Histogram) -> Metric:

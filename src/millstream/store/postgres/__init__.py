@@ -6,6 +6,7 @@
         Writer          a round's changes as one statement
         StreamCache     streams as they are in the database, as far as this server knows
         Loader          reads streams, rows, producers and parts from the database
+        Replica         reads rows that a streaming replica has from there
         Notices         tells other servers what has changed, and hears it from them
         Upkeep          expiry and retention, merged rows, rows of streams that are gone
 

@@ -22,7 +22,8 @@ PATIENCE_S: Final = 10.0
 
 _FIRST_PAUSE_S: Final = 0.02
 _LONGEST_PAUSE_S: Final = 1.0
-_CONNECT_S: Final = 5.0
+CONNECT_S: Final = 5.0
+"""How long a connection may take, or an answer of what need not be asked."""
 
 _log = logging.getLogger("millstream")
 
@@ -67,31 +68,45 @@ class Pauses:
         self._next_s = min(_LONGEST_PAUSE_S, self._next_s * 2)
 
 
-class Database:
-    """The connections of one server."""
+async def _ignore(_connection: Connection) -> None:
+    """Do nothing with a connection."""
 
-    def __init__(self, url: str, connections: int) -> None:
+
+class Database:
+    """The connections of one server, to what takes changes or, `is_replica`, to what follows it."""
+
+    def __init__(self, url: str, connections: int, *, is_replica: bool = False) -> None:
         self._url = url
         self._connections = connections
+        self._role = "standby" if is_replica else "primary"
         self._pool: Any = None
         self.failure: str | None = None
         """Why the database cannot be asked, if it cannot."""
+        self.on_connected: Callable[[Connection], Awaitable[None]] = _ignore
+        """Called with each new connection, before it is used."""
+
+    async def prepare(self) -> None:
+        """Get ready to connect."""
+        self._pool = await asyncpg.create_pool(
+            self._url,
+            min_size=0,  # what is lost is opened again when it is needed
+            max_size=self._connections,
+            timeout=CONNECT_S,
+            max_inactive_connection_lifetime=300,
+            statement_cache_size=100,
+            target_session_attrs=self._role,  # a replica may answer at an address before it is promoted
+            init=lambda connection: self.on_connected(connection),
+            reset=_ignore,  # a round trip, for what nobody here leaves behind; transactions are ended anyway
+        )
 
     async def open(self) -> None:
         """Connect, and fail with a sentence if that is not possible."""
         try:
-            self._pool = await asyncpg.create_pool(
-                self._url,
-                min_size=0,  # what is lost is opened again when it is needed
-                max_size=self._connections,
-                timeout=_CONNECT_S,
-                max_inactive_connection_lifetime=300,
-                statement_cache_size=100,
-            )
-            async with self.connection():
-                pass
+            await self.prepare()
+            async with self.connection() as one, self.connection() as other:
+                await _use_prepared(one, other)
         except LOST as error:
-            raise StoreError(f"the database cannot be reached: {_reason(error)}") from None
+            raise StoreError(f"the database cannot be reached: {reason(error)}") from None
         except (asyncpg.PostgresError, ValueError) as error:
             raise StoreError(f"the database cannot be used: {error}") from None
 
@@ -99,18 +114,18 @@ class Database:
         """Close all connections."""
         if self._pool is not None:
             try:
-                await asyncio.wait_for(self._pool.close(), _CONNECT_S)
+                await asyncio.wait_for(self._pool.close(), CONNECT_S)
             except Exception:  # the database may be gone: nothing is left to be finished
                 self._pool.terminate()
 
     async def listener(self) -> Connection:
         """Open a connection of its own, for notices."""
-        return await asyncpg.connect(self._url, timeout=_CONNECT_S)
+        return await asyncpg.connect(self._url, timeout=CONNECT_S, target_session_attrs=self._role)
 
     @contextlib.asynccontextmanager
     async def connection(self) -> AsyncIterator[Connection]:
         """Give a connection; raise one of `LOST` where there is none."""
-        async with self._pool.acquire(timeout=_CONNECT_S) as connection:
+        async with self._pool.acquire(timeout=CONNECT_S) as connection:
             try:
                 yield connection
             except LOST:
@@ -138,7 +153,7 @@ class Database:
         """Note that the database could not be asked."""
         if isinstance(error, LOST) and self.failure is None:
             self.failure = "its database cannot be reached"
-            _log.error("the database cannot be reached: %s", _reason(error))
+            _log.error("the database cannot be reached: %s", reason(error))
 
     def note_reached(self) -> None:
         """Note that the database has answered."""
@@ -147,5 +162,32 @@ class Database:
             _log.warning("the database answers again")
 
 
-def _reason(error: BaseException) -> str:
+async def _use_prepared(one: Connection, other: Connection) -> None:
+    """Refuse a pooler that gives each transaction another connection and forgets prepared statements."""
+    asked = "SELECT pg_backend_pid()"
+    try:
+        if await one.fetchval(asked) != await other.fetchval(asked):
+            return  # each has its own
+        for _ in range(10):
+            statement = await one.prepare(asked)
+            place = await statement.fetchval()
+            async with other.transaction():
+                if await other.fetchval(asked) == place:
+                    await statement.fetchval()  # elsewhere, since that place is taken
+                    return
+    except (
+        asyncpg.exceptions.InvalidSQLStatementNameError,
+        asyncpg.exceptions.DuplicatePreparedStatementError,
+    ):
+        raise StoreError(
+            "a pooler in front of the database gives each transaction another connection, and forgets "
+            "prepared statements. Connect directly, or let it pool sessions (pool_mode = session); pgbouncer "
+            "1.21 and newer can pool transactions with max_prepared_statements."
+        ) from None
+
+
+def reason(error: BaseException) -> str:
+    """Say what is wrong."""
+    if isinstance(error, asyncpg.exceptions.TargetServerAttributeNotMatched):
+        return "what answers there has another role: a replica takes no changes, a primary follows nothing"
     return str(error) or type(error).__name__

@@ -1,8 +1,14 @@
 """Notices: what has changed elsewhere, and what others should know.
 
-Every transaction notifies the other servers of the streams that it has changed, by their ids. A notice may be
-lost with the connection that listens for it; therefore the streams that readers wait for are looked up now
-and then, and more often while no connection listens.
+Every transaction notifies the other servers of the streams that it has changed:
+
+        SENDER ID ID ...        their ids; a second line has the names of those that are gone, in JSON
+        SENDER *                too many for one notice: everything may have changed
+        SENDER s                subscriptions
+
+A notice may be lost with the connection that listens for it; therefore the streams that readers wait for are
+looked up now and then, and more often while no connection listens. An application that listens to streams of
+which this server knows only the ids has their names looked up, and is told when notices may be lost.
 
 Streams that were created, here or elsewhere, are found by one query in the order of their ids. Creations are
 committed in that order, so nobody is told of one before an older one.
@@ -10,14 +16,18 @@ committed in that order, so nobody is told of one before an older one.
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 from typing import Any, Final
 
+import msgspec
+
 from millstream.store.base import OnCreated, ignore_creation
-from millstream.store.postgres.cache import StreamCache
+from millstream.store.listening import Listeners
 from millstream.store.postgres.connections import LOST, Connection, Database, Pauses, UnreachableError
-from millstream.store.postgres.loading import Loader
+from millstream.store.postgres.loaded.cache import StreamCache
+from millstream.store.postgres.loaded.loading import Loader
+from millstream.store.postgres.workspace import Change
 
 _POLL_S: Final = 1.0
 _POLLED_AT_ONCE: Final = 500
@@ -25,16 +35,31 @@ _CREATED_AT_ONCE: Final = 500
 
 _CREATED = "SELECT id, name FROM streams WHERE id > $1 ORDER BY id LIMIT $2"
 
+_NAMES = "SELECT name FROM streams WHERE id = ANY($1)"
+_MAX_NOTICE_BYTES: Final = 7_900  # PostgreSQL takes less than 8,000
+
 _log = logging.getLogger("millstream")
+
+
+def encode_notice(sender: str, changes: Sequence[Change]) -> str:
+    """Say what has changed."""
+    text = " ".join([sender, *(str(change.entry.stream.id) for change in changes)])
+    gone = [change.entry.stream.name for change in changes if change.is_gone]
+    if gone:
+        text += "\n" + msgspec.json.encode(gone).decode()
+    return text if len(text.encode()) < _MAX_NOTICE_BYTES else f"{sender} *"
 
 
 class Notices:
     """Hears what other servers change, and looks for what it did not hear."""
 
-    def __init__(self, database: Database, cache: StreamCache, loader: Loader) -> None:
+    def __init__(self, database: Database, cache: StreamCache, loader: Loader, listeners: Listeners) -> None:
         self._database = database
         self._cache = cache
         self._loader = loader
+        self._listeners = listeners
+        self._unnamed: set[int] = set()
+        self._has_tried = asyncio.Event()
         self.channel = ""
         self.sender = ""
         self.newest_id = 0
@@ -54,6 +79,7 @@ class Notices:
         sql = "SELECT last_value FROM stream_ids"
         self.newest_id = await self._database.ask(lambda connection: connection.fetchval(sql))
         self._listening = asyncio.get_running_loop().create_task(self._listen())
+        await self._has_tried.wait()
 
     async def close(self) -> None:
         """Stop."""
@@ -69,6 +95,7 @@ class Notices:
                 connection = await self._database.listener()
             except Exception as error:  # whatever it is: polls go on
                 self._database.note_lost(error)
+                self._has_tried.set()
                 await pauses.wait()
                 continue
             ended = asyncio.get_running_loop().create_future()
@@ -76,29 +103,48 @@ class Notices:
             try:
                 await connection.add_listener(self.channel, self._heard)
                 self.is_listening, pauses = True, Pauses()
-                self.poll()  # what was missed
+                self._miss()
+                self._has_tried.set()
                 await ended
             except LOST:
                 await pauses.wait()
             finally:
+                self._has_tried.set()
                 self.is_listening = False
                 connection.terminate()
 
     def _heard(self, _connection: Connection, _process: int, _channel: str, notice: Any) -> None:
-        sender, *ids = notice.split(" ")
+        head, _, names = notice.partition("\n")
+        sender, *ids = head.split(" ")
         if sender == self.sender:
             return
         self.on_heard()
         if ids == ["s"]:
             return  # of subscriptions
         if ids == ["*"]:
-            self.poll()
+            self._miss()
             return
         numbers = [int(id) for id in ids]
+        if self._listeners.has_others:
+            self._unnamed.update(number for number in numbers if number not in self._cache.by_id)
+        for name in msgspec.json.decode(names or "[]", type=list[str]):
+            self._gone(name, numbers)
         for name in self._cache.changed_elsewhere(iter(numbers)):
             self._cache.listener(name)
-        if max(numbers, default=0) > self.newest_id:
+        if self._unnamed or max(numbers, default=0) > self.newest_id:
             self.look_for_created()
+
+    def _gone(self, name: str, numbers: list[int]) -> None:
+        saved = self._cache.get(name)
+        if saved is not None and saved.entry.stream.id in numbers:
+            self._cache.missing(name)
+        else:  # another stream has the name, or none
+            self._cache.listener(name)
+
+    def _miss(self) -> None:
+        """Look for what was not heard."""
+        self.poll()
+        self._listeners.miss()
 
     # -- Polls -------------------------------------------------------------------------------------
 
@@ -114,7 +160,7 @@ class Notices:
         self.look_for_created()
 
     def look_for_created(self) -> None:
-        """Look for streams that were created."""
+        """Look for streams that were created, and for names that somebody wants to know."""
         self._is_asked = True
         if self._looking is None or self._looking.done():
             self._looking = asyncio.get_running_loop().create_task(self._look())
@@ -124,6 +170,7 @@ class Notices:
             self._is_asked = False
             try:
                 await self._report_created()
+                await self._tell_unnamed()
                 if self._polls_all:
                     self._polls_all = False
                     await self._poll_watched()
@@ -144,6 +191,12 @@ class Notices:
 
     async def _created_since(self, connection: Connection) -> list[Any]:
         return list(await connection.fetch(_CREATED, self.newest_id, _CREATED_AT_ONCE))
+
+    async def _tell_unnamed(self) -> None:
+        if self._unnamed:
+            ids, self._unnamed = sorted(self._unnamed), set()
+            for row in await self._database.ask(lambda connection: connection.fetch(_NAMES, ids)):
+                self._cache.listener(row[0])
 
     async def _poll_watched(self) -> None:
         names = iter(list(self.watched()))

@@ -5,7 +5,8 @@
                                                                    +---- loaded <---+
 
 The query begins after the reads have come, so what was acknowledged by any server before that is in their
-answers, and so is what any server has shown. A stream that turns out to be expired is ended by a round.
+answers, and so is what any server has shown. Rows may come from a replica then. A stream that turns out to be
+expired is ended by a round.
 """
 
 import asyncio
@@ -26,10 +27,11 @@ from millstream.store.endings import Endings
 from millstream.store.entries import StreamEntry
 from millstream.store.finding import Finding
 from millstream.store.pending import Eventually, Pending
-from millstream.store.postgres.cache import StreamCache
 from millstream.store.postgres.connections import Database, UnreachableError
-from millstream.store.postgres.content import NotLoadedError, Wanted
-from millstream.store.postgres.loading import READ_BYTES, Loader, LostContentError
+from millstream.store.postgres.loaded.cache import StreamCache
+from millstream.store.postgres.loaded.content import NotLoadedError, Wanted
+from millstream.store.postgres.loaded.loading import READ_BYTES, Loader, LostContentError
+from millstream.store.postgres.loaded.replica import Replica
 from millstream.store.postgres.workspace import WorkEngine, WorkJournal, WorkStreams
 from millstream.store.reading import Reading
 from millstream.store.slices import Slices
@@ -89,6 +91,7 @@ class Reads(Slices):
         database: Database,
         cache: StreamCache,
         loader: Loader,
+        replica: Replica | None,
         renewed: Callable[[StreamEntry], None],
         expired: Callable[[StreamEntry], None],
     ) -> None:
@@ -96,6 +99,7 @@ class Reads(Slices):
         self._database = database
         self._cache = cache
         self._loader = loader
+        self._replica = replica
         engine = WorkEngine(cache)
         engine.streams = CommittedStreams(cache)
         engine.journal = _CommittedJournal(engine.streams, cache, renewed)
@@ -206,7 +210,8 @@ class Reads(Slices):
 
     async def _load(self, one: _Asked, wanted: Wanted) -> None:
         try:
-            await self._loader.load(self._database.ask, wanted)
+            if self._replica is None or not await self._replica.load(wanted):
+                await self._loader.load(self._database.ask, wanted)
         except UnreachableError:
             _settle(one, Unreachable())
             return

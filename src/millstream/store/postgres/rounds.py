@@ -32,7 +32,6 @@ from millstream.protocol.reads import ReadFailed
 from millstream.protocol.streams import Unreachable
 from millstream.store.entries import StreamEntry
 from millstream.store.pending import Pending
-from millstream.store.postgres.cache import Saved, StreamCache
 from millstream.store.postgres.connections import (
     AGAIN,
     LOST,
@@ -42,9 +41,10 @@ from millstream.store.postgres.connections import (
     Pauses,
     UnreachableError,
 )
-from millstream.store.postgres.content import NotLoadedError, NotPreparedError, Wanted
 from millstream.store.postgres.encoding import prefix_range
-from millstream.store.postgres.loading import Ask, Loader, LostContentError
+from millstream.store.postgres.loaded.cache import Saved, StreamCache
+from millstream.store.postgres.loaded.content import NotLoadedError, NotPreparedError, Wanted
+from millstream.store.postgres.loaded.loading import Ask, Loader, LostContentError
 from millstream.store.postgres.subscribing.needs import Needs
 from millstream.store.postgres.workspace import Change, Deciding, WorkEngine
 from millstream.store.postgres.writing import Writer, new_rows
@@ -309,6 +309,7 @@ class Rounds:
             )
             ids = [row[0] for row in numbers]
         await self._loader.refresh(ask, names, for_update=True)
+        self._join(requests, names)
         staging = [
             saved.entry.stream.id for saved in map(self._cache.get, names) if saved and saved.parts_next
         ]
@@ -317,6 +318,25 @@ class Rounds:
         if count:
             await self._count_streams(connection, names)
         return await self._decide(ask, requests, names, ids)
+
+    def _join(self, requests: list[Request], names: set[str]) -> None:
+        """Take in the appends to locked streams that came while their locks were waited for."""
+        left: deque[Request] = deque()
+        held_up: set[str] = set()  # a change that has to wait, and what came after it
+        size = sum(request.size for request in requests)
+        while self._waiting and len(requests) < _MAX_REQUESTS and size < _MAX_BYTES:
+            request = self._waiting.popleft()
+            if request.is_answered:
+                continue
+            if request.is_exclusive or request.needs is not None or not names.issuperset(request.names):
+                held_up.update(request.names)
+                left.append(request)
+            elif held_up.isdisjoint(request.names):
+                requests.append(request)
+                size += request.size
+            else:
+                left.append(request)
+        self._waiting.extendleft(reversed(left))
 
     async def _count_streams(self, connection: Connection, names: set[str]) -> None:
         """Count the streams that quotas limit, now that no other server creates any."""

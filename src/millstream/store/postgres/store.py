@@ -38,11 +38,13 @@ from millstream.store.base import (
 )
 from millstream.store.entries import StreamEntry
 from millstream.store.listening import Listeners, Listening
+from millstream.store.measures import ReplicaMeasures
 from millstream.store.pending import Pending
-from millstream.store.postgres.cache import StreamCache
 from millstream.store.postgres.connections import Database, UnreachableError
 from millstream.store.postgres.encoding import decode_state, prefix_range
-from millstream.store.postgres.loading import Loader
+from millstream.store.postgres.loaded.cache import StreamCache
+from millstream.store.postgres.loaded.loading import Loader
+from millstream.store.postgres.loaded.replica import Replica
 from millstream.store.postgres.notices import Notices
 from millstream.store.postgres.reads import Reads
 from millstream.store.postgres.rounds import Rounds
@@ -71,14 +73,16 @@ class PostgresStore(Store):
 
     is_shared = True
 
-    def __init__(self, database: Database, memory_bytes: int) -> None:
+    def __init__(self, database: Database, memory_bytes: int, replica: Database | None = None) -> None:
         self._database = database
         self.cache = StreamCache(memory_bytes)
         loader = Loader(self.cache)
         self._writer = Writer()
         self.rounds = Rounds(database, self.cache, loader, self._writer)
-        self._reads = Reads(database, self.cache, loader, self._renewed, self._expired)
-        self.notices = Notices(database, self.cache, loader)
+        self._replica = Replica(database, replica, self.cache, loader) if replica is not None else None
+        self._reads = Reads(database, self.cache, loader, self._replica, self._renewed, self._expired)
+        self._listeners = Listeners(self._install_listener, self.head)
+        self.notices = Notices(database, self.cache, loader, self._listeners)
         self.upkeep = Upkeep(database, self.rounds)
         self._told_writer = Writer(records=False)
         self._subscribing = SubscriptionRounds(database, self.cache, loader, self._told_writer)
@@ -89,7 +93,6 @@ class PostgresStore(Store):
         for rounds in (self.rounds, self._subscribing):
             rounds.on_written = self.upkeep.note_written
             rounds.count_change = self._count_changed
-        self._listeners = Listeners(self._install_listener, self.head)
         self._renewing: dict[int, Pending[Any]] = {}
         self._count = 0
         self._counted_s = 0.0
@@ -111,6 +114,8 @@ class PostgresStore(Store):
             await self._recount()
             await self.shared.open()
             await self.notices.open()
+            if self._replica is not None:
+                await self._replica.open(self._now_ms)
         except BaseException:
             await self._database.close()
             raise
@@ -122,12 +127,19 @@ class PostgresStore(Store):
         await self.shared.close()
         await self._reads.finish()
         await self.notices.close()
+        if self._replica is not None:
+            await self._replica.close()
         await self._database.close()
 
     @property
     def failure(self) -> str | None:
         """Why no change is accepted, if none is."""
         return self._database.failure
+
+    @property
+    def replica_measures(self) -> ReplicaMeasures | None:
+        """What is read from a replica, if there is one."""
+        return self._replica.measures if self._replica is not None else None
 
     @property
     def backlog(self) -> Backlog:
@@ -164,7 +176,7 @@ class PostgresStore(Store):
         self._listeners.first = listener
 
     def listen(self, glob: str, clock_ms: Callable[[], int]) -> Listening:
-        """Give events of the streams that a glob matches, from now on; perhaps not what others change."""
+        """Give events of the streams that a glob matches, whichever server changes them, from now on."""
         return self._listeners.listen(glob, clock_ms)
 
     def _install_listener(self, listener: Listener) -> None:
@@ -372,6 +384,8 @@ class PostgresStore(Store):
         self.notices.tick(loop.time())
         self.upkeep.begin(now_ms)
         self.shared.tick(now_ms)
+        if self._replica is not None:
+            self._replica.tick(now_ms)
         if loop.time() - self._counted_s > _COUNT_INTERVAL_S:
             self._counted_s = loop.time()
             self._reads.spawn(self._recount_quietly())

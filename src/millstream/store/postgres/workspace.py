@@ -21,9 +21,9 @@ from millstream.protocol.streams import StoreFailed, Stream, Unstored
 from millstream.store.base import Listener, ignore
 from millstream.store.engine import Engine
 from millstream.store.entries import Ending, StreamEntry
-from millstream.store.postgres.cache import Saved, StreamCache
-from millstream.store.postgres.content import NotLoadedError, ProducersOf, RowContent, WorkContent
-from millstream.store.postgres.loading import LoadedParts
+from millstream.store.postgres.loaded.cache import Saved, StreamCache
+from millstream.store.postgres.loaded.content import NotLoadedError, ProducersOf, RowContent, WorkContent
+from millstream.store.postgres.loaded.loading import LoadedParts
 from millstream.store.postgres.subscribing.host import RoundHost
 from millstream.store.table import Table
 

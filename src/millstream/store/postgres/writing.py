@@ -12,7 +12,6 @@ A stream that another server has changed meanwhile is left out, together with al
 others are not affected.
 """
 
-from collections.abc import Iterable
 from typing import Any, Final
 
 import msgspec
@@ -21,8 +20,9 @@ from millstream.protocol.retention import needed
 from millstream.protocol.staging import PART_LIFETIME_MS
 from millstream.store.pieces import Piece
 from millstream.store.postgres.connections import Connection
-from millstream.store.postgres.content import StoredPart
 from millstream.store.postgres.encoding import Row, decode_row, due_ms, encode_index, encode_state
+from millstream.store.postgres.loaded.content import StoredPart
+from millstream.store.postgres.notices import encode_notice
 from millstream.store.postgres.subscribing.changes import encode_changes
 from millstream.store.postgres.workspace import Change
 
@@ -182,7 +182,7 @@ class Writer:
                 turn = (change.version + 1 << 16) + order
                 used.append((stream.id, id, state.epoch, state.seq, state.used_ms, turn))
             forgotten += [(stream.id, id) for id in change.producers if id not in known]
-        notice = self._notice(change.entry.stream.id for change in (*living, *gone))
+        notice = encode_notice(self.sender, [*living, *gone])
         arrays = [
             *_columns(states, 7),
             is_locked,
@@ -194,11 +194,6 @@ class Writer:
         ended = [change.entry.stream.id for change in gone]
         found = await connection.fetchrow(_CHANGE, *arrays, self.channel, notice, ended, changes)
         return set(found[0] or ())
-
-    def _notice(self, ids: Iterable[int]) -> str:
-        """Say what has changed; where that is too much for one notice, that everything may have."""
-        text = " ".join([self.sender, *map(str, ids)])
-        return text if len(text) < 7900 else f"{self.sender} *"
 
     async def _create(self, connection: Connection, new: list[Change]) -> None:
         if new:

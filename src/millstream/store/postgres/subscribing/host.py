@@ -8,7 +8,7 @@ prepared for the next one.
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from millstream.store.pending import Eventually
-from millstream.store.postgres.content import NotPreparedError
+from millstream.store.postgres.loaded.content import NotPreparedError
 from millstream.store.subscribing import SubscriptionHost
 
 

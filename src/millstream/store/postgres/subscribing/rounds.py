@@ -15,10 +15,10 @@ from typing import Any, Final
 from millstream.protocol.errors import RequestError
 from millstream.protocol.events import literal_prefix
 from millstream.protocol.reads import ReadFailed
-from millstream.store.postgres.cache import StreamCache
 from millstream.store.postgres.connections import Connection, Database
-from millstream.store.postgres.content import NotPreparedError
-from millstream.store.postgres.loading import Ask, Loader
+from millstream.store.postgres.loaded.cache import StreamCache
+from millstream.store.postgres.loaded.content import NotPreparedError
+from millstream.store.postgres.loaded.loading import Ask, Loader
 from millstream.store.postgres.rounds import Request, Rounds
 from millstream.store.postgres.subscribing import tables
 from millstream.store.postgres.subscribing.changes import Entry, take_changes, tell

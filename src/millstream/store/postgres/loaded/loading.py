@@ -14,9 +14,10 @@ import msgspec
 from millstream.protocol.producers import ProducerState
 from millstream.protocol.staging import Part, Staged
 from millstream.protocol.streams import Stream
-from millstream.store.postgres.cache import Saved, StreamCache, StreamRow
 from millstream.store.postgres.connections import Connection
-from millstream.store.postgres.content import (
+from millstream.store.postgres.encoding import decode_row, decode_state
+from millstream.store.postgres.loaded.cache import Saved, StreamCache, StreamRow
+from millstream.store.postgres.loaded.content import (
     ByNumber,
     Bytes,
     ByTime,
@@ -26,14 +27,13 @@ from millstream.store.postgres.content import (
     StoredPart,
     Wanted,
 )
-from millstream.store.postgres.encoding import decode_row, decode_state
 
 READ_BYTES: Final = 2**20
 """How much content is loaded at once: what most reads ask for, in one query."""
-_MAX_ROWS: Final = 4096
+MAX_ROWS: Final = 4096
 
 _STREAMS = "SELECT id, name, version, appends, parts_next, state FROM streams WHERE {} = ANY($1) ORDER BY id"
-_ROWS = """
+ROWS = """
     SELECT start, "end", first, index,
         substring(data FROM (greatest($2 - start, 0) + 1)::int
                   FOR greatest(least("end", $3) - greatest(start, $2), 0)::int)
@@ -136,15 +136,19 @@ class Loader:
                 await self._load_part(ask, part)
 
     async def _load_bytes(self, ask: Ask, content: RowContent, start: int, end: int) -> None:
-        question = partial(_fetch, sql=_ROWS, values=(content.stream_id, start, end, _MAX_ROWS))
+        question = partial(_fetch, sql=ROWS, values=(content.stream_id, start, end, MAX_ROWS))
+        if not self.add_rows(content, start, await ask(question)):
+            raise LostContentError
+
+    def add_rows(self, content: RowContent, start: int, rows: list[Any]) -> bool:
+        """Hold rows with their data from a position on, and tell whether that position is among them."""
         covered = False
-        for row_start, row_end, first, index, data in await ask(question):
+        for row_start, row_end, first, index, data in rows:
             content.add_row(decode_row(row_start, row_end, first, index))
             if data:
                 content.add_data(max(row_start, start), data)
             covered |= row_start <= start < row_end
-        if not covered:
-            raise LostContentError
+        return covered
 
     async def _load_by_number(self, ask: Ask, content: RowContent, append: int) -> None:
         sql = f"{_ROW} AND first <= $2 ORDER BY start DESC LIMIT 1"

@@ -17,7 +17,7 @@ import msgspec
 from millstream.protocol.streams import Stream
 from millstream.store.base import Listener, ignore
 from millstream.store.entries import StreamEntry
-from millstream.store.postgres.content import Memory, RowContent
+from millstream.store.postgres.loaded.content import Memory, RowContent
 
 _MAX_STREAMS: Final = 50_000
 _SPARED: Final = 64  # the most recently used ones, which a round may be working with

@@ -7,7 +7,7 @@ says what is needed; whoever has begun loads it and decides again (`loading`).
 `WorkContent` is the content of a working copy: what is committed, and the appends of one round after it.
 """
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Iterable
 from typing import Final
@@ -16,10 +16,11 @@ import msgspec
 
 from millstream.store.pieces import Piece, Pieces
 from millstream.store.postgres.encoding import Row
+from millstream.store.postgres.loaded.held import Held
 
 _MAX_CONTENT_BYTES: Final = 4 * 2**20
-"""How much of one stream is held; the oldest half goes when it is more."""
-_ROW_COST: Final = 200  # of a row without its data, and of a segment
+"""How much of one stream is held; the half that was used longest ago goes when it is more."""
+_COST: Final = 200  # of a row without its index, and of data without its bytes
 
 
 class Bytes(msgspec.Struct, frozen=True, gc=False):
@@ -112,10 +113,8 @@ class RowContent:
         self.base = self.end = base
         self.appends = 0
         self._memory = memory
-        self._starts: list[int] = []
-        self._rows: list[Row] = []
-        self._data_starts: list[int] = []
-        self._data: list[bytes] = []
+        self._rows: Held[Row] = Held()
+        self._data: Held[bytes] = Held()
         self._bytes = 0
         self._earliest: Row | None = None  # the first that the database has, where it was asked for
         self._counts: dict[int, int] = {}  # appends before a time
@@ -134,28 +133,27 @@ class RowContent:
 
     def add_row(self, row: Row) -> None:
         """Hold a row; one that other servers have merged takes the place of those that it holds."""
-        at = until = bisect_left(self._starts, row.start)
-        if at < len(self._rows) and self._starts[at] == row.start and self._rows[at].end >= row.end:
-            return
-        while until < len(self._rows) and self._rows[until].end <= row.end:
-            until += 1
-        if at and self._rows[at - 1].end > row.start:
-            return  # it is part of one that is there
-        self._rows[at:until] = [row]
-        self._starts[at:until] = [row.start]
-        self._grow(_ROW_COST + 16 * len(row.ends))
+        found = self._rows.find(row.start)
+        if found is not None:
+            start, other = found
+            if other.end > row.start and (start < row.start or other.end >= row.end):
+                return  # it is part of one that is there
+        while (following := self._rows.after(row.start)) is not None and following[1].end <= row.end:
+            self._change_size(-_row_cost(self._rows.remove(following[0])))
+        self._rows.put(row.start, row)
+        self._change_size(_row_cost(row))
+        self._make_room()
 
     def add_data(self, start: int, data: bytes) -> None:
         """Hold bytes."""
-        at = bisect_left(self._data_starts, start)
-        if at < len(self._data) and self._data_starts[at] == start:
-            if len(self._data[at]) < len(data):
-                self._data[at] = data
-                self._grow(len(data))
-            return
-        self._data_starts.insert(at, start)
-        self._data.insert(at, data)
-        self._grow(_ROW_COST + len(data))
+        found = self._data.find(start)
+        if found is not None and found[0] == start:
+            if len(found[1]) >= len(data):
+                return
+            self._change_size(-_data_cost(found[1]))
+        self._data.put(start, data)
+        self._change_size(_data_cost(data))
+        self._make_room()
 
     def add_count(self, time_ms: int, count: int) -> None:
         """Note how many appends arrived before a time."""
@@ -169,24 +167,18 @@ class RowContent:
         """Hold nothing."""
         self._memory.bytes -= self._bytes
         self._bytes = 0
-        self._starts, self._rows, self._data_starts, self._data = [], [], [], []
+        self._rows, self._data = Held(), Held()
         self._earliest = None
         self._counts.clear()
 
-    def _grow(self, size: int) -> None:
+    def _change_size(self, size: int) -> None:
         self._bytes += size
         self._memory.grown(self, size)
-        if self._bytes > _MAX_CONTENT_BYTES and len(self._data) > 1:
-            self._drop_oldest()
 
-    def _drop_oldest(self) -> None:
-        """Hold the newer half, at least the last of everything."""
-        rows, data = len(self._rows) // 2, max(1, len(self._data) // 2)
-        del self._starts[:rows], self._rows[:rows], self._data_starts[:data], self._data[:data]
-        left = sum(_ROW_COST + 16 * len(row.ends) for row in self._rows)
-        left += sum(_ROW_COST + len(piece) for piece in self._data)
-        self._memory.bytes += left - self._bytes
-        self._bytes = left
+    def _make_room(self) -> None:
+        if self._bytes > _MAX_CONTENT_BYTES:
+            size = sum(map(_row_cost, self._rows.drop_half())) + sum(map(_data_cost, self._data.drop_half()))
+            self._change_size(-size)
 
     # -- Questions -------------------------------------------------------------------------------
 
@@ -238,9 +230,9 @@ class RowContent:
 
     def _data_at(self, start: int, end: int) -> bytes:
         # What begins last may be short: a longer one before it may reach further, but is rarely there.
-        at = bisect_right(self._data_starts, start) - 1
-        if at >= 0:
-            begin, data = self._data_starts[at], self._data[at]
+        found = self._data.find(start)
+        if found is not None:
+            begin, data = found
             if start < begin + len(data):
                 return (
                     data if start == begin and len(data) <= end - start else data[start - begin : end - begin]
@@ -248,18 +240,30 @@ class RowContent:
         raise NotLoadedError(Bytes(self, start, end))
 
     def _row_at(self, position: int) -> Row:
-        at = bisect_right(self._starts, position) - 1
-        if at >= 0 and position < self._rows[at].end:
-            return self._rows[at]
+        found = self._rows.find(position)
+        if found is not None and position < found[1].end:
+            return found[1]
         raise NotLoadedError(Bytes(self, position, position + 1))
 
     def _row_of(self, append: int) -> Row:
-        at = bisect_right(self._rows, append, key=lambda row: row.first) - 1
-        if at >= 0 and append < self._rows[at].first + len(self._rows[at].ends):
-            return self._rows[at]
+        row = self._rows.find_by(append, _first)
+        if row is not None and append < row.first + len(row.ends):
+            return row
         if self._earliest is not None and append < self._earliest.first:
             return self._earliest
         raise NotLoadedError(ByNumber(self, append))
+
+
+def _row_cost(row: Row) -> int:
+    return _COST + 16 * len(row.ends)
+
+
+def _data_cost(data: bytes) -> int:
+    return _COST + len(data)
+
+
+def _first(row: Row) -> int:
+    return row.first
 
 
 class WorkContent:

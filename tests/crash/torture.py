@@ -155,6 +155,7 @@ def _spark(kind: str, kills: int) -> Callable[[Path, float], str]:
             "drivers": loops.kill_drivers,
             "executors": loops.kill_executors,
             "dedup": loops.kill_dedup,
+            "replay": loops.kill_replay,
         }
         loop = found[kind]
         return loop(scratch, max(1, round(kills * scale)), progress=True)
@@ -290,6 +291,7 @@ ORDEALS: dict[str, Callable[[Path, float], str]] = {
     "spark-connect": _with_java(_spark_connect),
     "spark-drivers": _with_java(_spark("drivers", 50)),
     "spark-dedup": _with_java(_spark("dedup", 20)),
+    "spark-replay": _with_java(_spark("replay", 20)),
     "spark-executors": _with_java(_spark("executors", 50)),
 }
 

@@ -173,6 +173,23 @@ class SourceOptions(ServerOptions):
         default=False,
         shown="false",
     )
+    counts: bool = _option(
+        values.flag,
+        "Instead of the rows, how many there are: the columns are `stream` and `rows`, to be added up.",
+        default=False,
+        shown="false",
+    )
+    cache_directory: str | None = _option(
+        values.text,
+        "A directory on the executors' disks where the columns of ranges that were read are kept, so that "
+        "they are parsed once. Without it nothing is kept.",
+    )
+    cache_bytes: int = _option(
+        values.size,
+        "How many bytes `cacheDirectory` holds at most; what was not used for the longest time goes.",
+        default=2**30,
+        shown="1g",
+    )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, repr=False)
@@ -246,6 +263,9 @@ def source_options(given: Mapping[str, str], *, streaming: bool | None = None) -
     ):
         if timestamp is not None:
             _refuse(given, (offsets,), f"comes together with {offsets[:-7]}Timestamp; give one of them")
+    if options.counts:
+        unused = ("includeClosed", "mode", "valueType")
+        _refuse(given, unused, "has no effect on how many rows there are; leave it out, or counts")
     if streaming is True:
         _refuse(
             given,

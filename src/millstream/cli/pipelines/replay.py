@@ -86,4 +86,7 @@ def replay(
             on_progress=show,
         ),
         cluster,
+        server,
+        source=format if table == "-" else table,
+        target=output,
     )

@@ -1,6 +1,6 @@
 """`millstream pipeline ...`: what it prints and how it ends.
 
-derive, replay and the demonstration start a process and a Spark of their own (`test_processes`). The other
+derive and the demonstration start a process and a Spark of their own (`test_processes`). The other
 verbs differ from them in their options only, and run in the Spark that all tests share.
 """
 

@@ -26,15 +26,16 @@ from millstream.spark.source import offsets, planning, ranges
 from millstream.spark.source.batches import End, needs_rows, record_batches
 from millstream.spark.source.counting import Budget
 from millstream.spark.source.following import DataLossError, Follower
+from millstream.spark.source.holding import Holding, no_earlier
 from millstream.spark.source.offsets import Position, Positions
 from millstream.spark.source.planning import Partition, Range
 from millstream.spark.source.ranges import RangeError, Rows, Unsplit
-from millstream.spark.source.schemas import fields_of
+from millstream.spark.source.schemas import TIMESTAMP, fields_of
 from millstream.spark.workers import settle
 
 _log = logging.getLogger(__name__)
 
-_Read = Callable[[Server, Range], Iterator[Rows | Unsplit]]
+_Read = Callable[..., Iterator[Rows | Unsplit]]
 
 
 class StreamPartition(InputPartition):
@@ -55,6 +56,7 @@ class _Reading:
         self.schema = schema
         self.server = Server(options)
         self.follower = Follower(options, self.server)
+        self._has_times = options.include_timestamp and TIMESTAMP in schema.fieldNames()
 
     def first_contact(self) -> Follower:
         """Return a follower that soon gives up: a wrong address should be named at once."""
@@ -78,14 +80,15 @@ class _Reading:
         if not isinstance(partition, StreamPartition):
             return iter(())
         settle()
-        fields, schema = fields_of(self.options, self.schema), to_arrow_schema(self.schema)
+        fields = fields_of(self.options, self.schema)
+        schema = to_arrow_schema(self.schema, timezone="UTC")
         read = ranges.read_range if fields is None or needs_rows(schema) else ranges.read_messages
         found = (rows for one in partition.ranges for rows in self._range(one, read))
         return record_batches(found, schema, fields)
 
     def _range(self, one: Range, read: _Read) -> Iterator[Rows | Unsplit | End]:
         try:
-            yield from read(self.server, one)
+            yield from read(self.server, one, times=self._has_times)
         except (errors.StreamNotFoundError, errors.StreamGoneError, RangeError) as error:
             if self.options.fail_on_data_loss:
                 raise DataLossError(
@@ -152,6 +155,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._is_finite = False
         self._target: dict[str, Found] | None = None
         self._seen: dict[str, Found] = {}
+        self._holding = Holding.of(options, self._reading.follower)
 
     def initialOffset(self) -> dict[str, Any]:
         """Return where a new query begins."""
@@ -169,17 +173,28 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Record the current tails, to end there; with `untilClosed` the query ends with the streams."""
         self._is_finite = True
         if not self._options.until_closed:
-            self._target = self._reading.follower.look()
+            self._target = self._reading.follower.targets()
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         """Return the end of the next micro-batch; waits a little if nothing is new."""
-        if self._options.until_closed and not self._is_finite:
-            raise OptionError("untilClosed", "needs a query that can end; add trigger(availableNow=True)")
+        for option, is_set in (
+            ("untilClosed", self._options.until_closed),
+            ("endingTimestamp", self._options.ending_timestamp is not None),
+        ):
+            if is_set and not self._is_finite:
+                raise OptionError(option, "needs a query that can end; add trigger(availableNow=True)")
         follower = self._reading.follower
         positions = offsets.decode(start)
         while True:
-            self._seen = follower.wait(positions) if self._target is None else self._target
+            if self._target is None:
+                self._seen = follower.wait(positions)
+            elif self._options.ending_timestamp is not None:
+                self._seen = no_earlier(self._target, positions)
+            else:
+                self._seen = self._target
             ends = follower.advance(positions, self._seen, self._budget(limit))
+            if self._holding is not None and self._target is None:
+                ends = self._holding.released(positions, ends, self._seen)
             must_wait = self._options.until_closed and not follower.is_finished(positions, self._seen)
             if ends != positions or not must_wait:
                 return offsets.encode(ends)

@@ -1,6 +1,7 @@
 """derive: SQL and functions over streams, exactly once, with windows and ends."""
 
 import json
+import random
 from typing import Any
 
 import pytest
@@ -94,6 +95,32 @@ def test_a_stream_that_is_behind_another_has_no_late_rows(pipes: Pipes) -> None:
     )
     assert done.batches > 3
     assert (sum(pipes.ns()), done.late_rows, done.dead_letters) == (300, 0, 0)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_backfill_counts_all_rows_whatever_its_batches_and_streams_are(pipes: Pipes, seed: int) -> None:
+    """`test_event_times` has the rule for very many cases; here is the whole, with Spark's watermark."""
+    dice = random.Random(seed)
+    counts = [dice.randrange(1, 120) for _ in range(dice.randrange(2, 6))]
+    days = dice.sample(range(1, 9), len(counts))
+    for number, (of_day, count) in enumerate(zip(days, counts, strict=True)):
+        pipes.create(f"in/{number}", day(of_day, count)).close()
+    limit = dice.choice(
+        [{"maxBytesPerTrigger": dice.randrange(500, 3000)}, {"maxRowsPerTrigger": sum(counts) // 3}]
+    )
+    done = derive(
+        pipes.spark,
+        pipes.source(**{name: str(value) for name, value in limit.items()}),
+        HOURLY,
+        pipes.output(),
+        schema="at timestamp",
+        event_time="at",
+        watermark="0 seconds",
+        bad=pipes.bad(),
+        pace=UNTIL_CLOSED,
+        checkpoint=pipes.path("checkpoint"),
+    )
+    assert (sum(pipes.ns()), done.late_rows, done.dead_letters) == (sum(counts), 0, 0), (counts, days, limit)
 
 
 @pytest.mark.parametrize("action", ["dead-letter", "fail"])

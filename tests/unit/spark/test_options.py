@@ -114,6 +114,7 @@ def test_options_that_do_not_fit_together_are_refused(given: dict[str, str], mes
         ("2026-11-18 10:30:00.5+01:00", "time:2026-11-18T09:30:00.500Z"),
         ("-10 minutes", "time:-600s"),
         ("- 1 Day", "time:-86400s"),
+        ("-2h", "time:-7200s"),
         ("1794994200500", "time:2026-11-18T09:30:00.500Z"),
         (
             '{"/a": "-1 hour", "b": 1794994200500}',

@@ -88,11 +88,13 @@ def following(spark: SparkSession, source: Input, pace: Pace, **more: str) -> Da
 
 
 def look(source: Input, *, ends: bool = False) -> None:
-    """Look up the streams, so that a wrong name or address fails before Spark is started.
+    """Check the options and look up the streams, so that what is wrong is named before Spark is started.
 
     A pipeline that `ends` by itself would end at once where no stream matches its pattern.
     """
-    options = source_options(source.source()).hastened()
+    options = source_options(source.source(), streaming=True).hastened()
+    if options.ending_timestamp is not None and not ends:
+        raise OptionError("endingTimestamp", "needs a pipeline that ends; give --once")
     server = Server(options)
     if options.pattern is not None and not server.matching(options.pattern) and ends:
         raise NothingToReadError(

@@ -45,12 +45,17 @@ class DeltaVersions(VersionedTable):
         return [str(number) for number in range(int(version) + 1, self._table.version() + 1)]
 
     def files(self, version: str) -> list[Any]:
-        """List the files of a version."""
+        """List the files of a version, oldest first."""
+        table = self._at(version)
         try:
-            fragments = list(self._at(version).to_pyarrow_dataset().get_fragments())
+            fragments = list(table.to_pyarrow_dataset().get_fragments())
         except (DeltaError, ValueError) as error:
             raise TableReadError(f"{self.location} cannot be read ({error})") from None
-        return sorted(fragments, key=lambda fragment: str(fragment.path))
+        adds = table.get_add_actions(flatten=True)
+        paths, times = adds.column("path").to_pylist(), adds.column("modification_time").to_pylist()
+        written = dict(zip(map(unquote, paths), times, strict=True)) | dict(zip(paths, times, strict=True))
+        first = min(times, default=None)
+        return sorted(fragments, key=lambda one: (written.get(one.path, first), str(one.path)))
 
     def added(self, version: str) -> list[Any]:
         """List the files that a version added, unless it only rewrote rows into other files."""

@@ -60,12 +60,16 @@ class IcebergVersions(VersionedTable):
         return found[::-1]
 
     def files(self, version: str) -> list[Any]:
-        """List what a snapshot has: each file with the deletions that belong to it."""
+        """List what a snapshot has, oldest first: each file with the deletions that belong to it."""
         if version == EMPTY:
             return []
-        self._snapshot(version)
+        numbers = {
+            entry.data_file.file_path: entry.sequence_number or 0
+            for manifest in self._snapshot(version).manifests(self._table.io)
+            for entry in manifest.fetch_manifest_entry(self._table.io)
+        }
         tasks = self._table.scan(snapshot_id=int(version)).plan_files()
-        return sorted(tasks, key=lambda task: str(task.file.file_path))
+        return sorted(tasks, key=lambda one: (numbers.get(one.file.file_path, 0), one.file.file_path))
 
     def added(self, version: str) -> list[Any]:
         """List the files that a snapshot added, unless it only rewrote rows into other files."""

@@ -1,9 +1,9 @@
 """Patterns of times and dates, as Spark has them from Java: `dd/MM/yyyy HH:mm:ss.SSSXXX`.
 
 Each letter repeated is a field, and the number of letters is its width: `d` takes one digit or more, `dd`
-exactly two. Text in single quotes stands for itself, and what is in brackets may be missing. A pattern is
-turned into a regular expression and, for each of its groups, the field that it gives. Letters that are not
-here are refused, rather than read in another way than Spark does.
+exactly two; a fraction of a second may have fewer. Text in single quotes stands for itself, and what is in
+brackets may be missing. A pattern is turned into a regular expression and, for each of its groups, the field
+that it gives. Letters that are not here are refused, rather than read in another way than Spark does.
 """
 
 import functools
@@ -119,7 +119,7 @@ class PatternParser:
             return r"(\d\d)" if count == 2 else r"(\d{1,19})"
         if letter == "S" and count <= 9:
             self._fields.append("fraction")
-            return rf"(\d{{{count}}})"
+            return rf"(\d{{1,{count}}})"
         if letters == "a":
             self._fields.append("ampm")
             return "(am|pm)"

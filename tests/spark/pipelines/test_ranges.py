@@ -60,7 +60,7 @@ def test_windows_over_a_range_count_what_arrived_in_it(pipes: Pipes) -> None:
         bad=pipes.bad(),
     )
     assert (done.rows, done.late_rows) == (4, 0)
-    assert [row["minute"][14:16] for row in pipes.messages()] == ["01", "02", "03"], "the last is open"
+    assert sorted(row["minute"][14:16] for row in pipes.messages()) == ["01", "02", "03"], "the last is open"
 
 
 def test_the_time_of_arrival_is_a_column_where_it_is_asked_for(pipes: Pipes) -> None:
@@ -74,7 +74,7 @@ def test_the_time_of_arrival_is_a_column_where_it_is_asked_for(pipes: Pipes) -> 
     assert {str(row.date) for row in rows} <= {one[:10] for one in at}
     archive(pipes.spark, asked, pipes.path("raw"), event_time="timestamp", pace=Pace(once=True))
     assert "timestamp" in read_table(pipes.spark, pipes.path("raw")).columns
-    with pytest.raises(OptionError, match="as includeTimestamp has"):
+    with pytest.raises(OptionError, match="as includeTimestamp does"):
         archive(pipes.spark, asked, pipes.path("other"), schema="timestamp string", pace=Pace(once=True))
     with pytest.raises(OptionError, match="event-time: needs a schema"):
         archive(pipes.spark, pipes.source(), pipes.path("other"), event_time="timestamp")

@@ -14,6 +14,7 @@ import tempfile
 import time
 import traceback
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 TESTS = Path(__file__).parents[1]
@@ -149,17 +150,37 @@ def _races(scratch: Path, scale: float) -> str:
 
 def _spark(kind: str, kills: int) -> Callable[[Path, float], str]:
     def ordeal(scratch: Path, scale: float) -> str:
+        from spark.pipelines import kills as pipelines
         from spark.sink import kills as loops
 
         found = {
             "drivers": loops.kill_drivers,
             "executors": loops.kill_executors,
             "dedup": loops.kill_dedup,
+            "derive": pipelines.kill_derive,
+            "delta": partial(pipelines.kill_archive, "delta"),
+            "iceberg": partial(pipelines.kill_archive, "iceberg"),
         }
         loop = found[kind]
         return loop(scratch, max(1, round(kills * scale)), progress=True)
 
     return ordeal
+
+
+def _spark_backfills(_: Path, scale: float) -> str:
+    """Count streams of different days by the hour, while a query catches up with them."""
+    from millstream.spark.sessions import local_session
+    from running import millstream
+    from spark.pipelines.backfills import count_backfills
+
+    examples = max(1, round(100 * scale))
+    spark = local_session("backfills", cores="2", settings={"spark.sql.shuffle.partitions": "2"})
+    try:
+        with millstream() as server:
+            count_backfills(spark, server.url, examples)
+    finally:
+        spark.stop()
+    return f"{examples} backfills of several streams in several batches: every row in its hour, none late"
 
 
 def _damage(_: Path, scale: float) -> str:
@@ -291,6 +312,10 @@ ORDEALS: dict[str, Callable[[Path, float], str]] = {
     "spark-drivers": _with_java(_spark("drivers", 50)),
     "spark-dedup": _with_java(_spark("dedup", 20)),
     "spark-executors": _with_java(_spark("executors", 50)),
+    "spark-derive": _with_java(_spark("derive", 60)),
+    "spark-delta": _with_java(_spark("delta", 60)),
+    "spark-iceberg": _with_java(_spark("iceberg", 60)),
+    "spark-backfills": _with_java(_spark_backfills),
 }
 
 

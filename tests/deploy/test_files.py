@@ -72,21 +72,35 @@ def test_the_configuration_file_is_one() -> None:
     assert (loaded.admin_port, loaded.log_format, loaded.trust_forwarded) == (9437, "json", True)
 
 
-def test_systemd_finds_no_fault_with_the_unit(tmp_path: Path) -> None:
+def _recipe() -> str:
+    """The unit that the page about pipelines shows."""
+    [unit] = re.findall(
+        r"```ini\n(# /etc/systemd.*?)```", (ROOT / "docs" / "pipelines.md").read_text(), re.DOTALL
+    )
+    return unit
+
+
+@pytest.mark.parametrize(
+    ("name", "unit"),
+    [
+        ("millstream.service", (DEPLOY / "millstream.service").read_text()),
+        ("archive-orders.service", _recipe()),
+    ],
+)
+def test_systemd_finds_no_fault_with_the_unit(name: str, unit: str, tmp_path: Path) -> None:
     if shutil.which("systemd-analyze") is None:
         pytest.skip("systemd-analyze is not installed: the unit is not verified")
-    unit = (DEPLOY / "millstream.service").read_text()
     command = "/opt/millstream/bin/millstream"
     assert unit.count(command) == 1
-    (tmp_path / "millstream.service").write_text(unit.replace(command, shutil.which("true") or "/bin/true"))
+    (tmp_path / name).write_text(unit.replace(command, shutil.which("true") or "/bin/true"))
     verified = subprocess.run(
-        ["systemd-analyze", "verify", "--man=no", str(tmp_path / "millstream.service")],
+        ["systemd-analyze", "verify", "--man=no", str(tmp_path / name)],
         capture_output=True,
         text=True,
         timeout=60,
         check=False,
     )
-    assert "millstream.service" not in verified.stderr
+    assert name not in verified.stderr
     assert verified.returncode == 0, verified.stderr
 
 

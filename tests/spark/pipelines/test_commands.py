@@ -78,6 +78,7 @@ def test_archive_is_a_command(pipes: Pipes, in_shared_spark: Command) -> None:
             *("archive", pipes.streams.name("in/*"), "table", "--schema", "n long", "--until-closed"),
             *("--partition-by", "stream", "--dead-letters", pipes.streams.name("bad"), *CORES),
             *("--expect-or-drop", "small: n < 25", "--metrics", "archive.prom"),
+            *("--report", pipes.streams.name("reports")),
             cwd=pipes.folder,
         )
     )
@@ -87,6 +88,10 @@ def test_archive_is_a_command(pipes: Pipes, in_shared_spark: Command) -> None:
     assert 'millstream_pipeline_rows_total{pipeline="archive"} 31\n' in metrics
     assert 'unmet_expectations_total{pipeline="archive",rule="small"} 5\n' in metrics
     assert 'millstream_pipeline_running{pipeline="archive"} 0\n' in metrics
+    reports = pipes.messages("reports")
+    assert [reports[0]["event"], reports[-1]["event"]] == ["start", "done"]
+    assert (reports[-1]["source"], reports[-1]["target"]) == (pipes.streams.name("in/*"), "table")
+    assert reports[-1].items() >= {**done, "event": "done"}.items()
     rows = pipes.spark.read.parquet(pipes.path("table")).select("n").collect()
     assert sorted(row.n for row in rows) == list(range(25))
 
@@ -140,6 +145,7 @@ def test_without_java_the_package_to_install_is_named(pipes: Pipes, tmp_path: Pa
         (["archive", "*", "table", "--input-option", "endingTimestamp=-1h"], 2, "give --once"),
         (["replay", "nowhere", "out", "--checkpoint", "c"], 2, "'nowhere' is not there"),
         (["replay", ".", "out", "--checkpoint", "c", "--format", "delta"], 2, "there is no table"),
+        (["archive", "*", "table", "--report", "/_pipelines"], 2, "would read what is written"),
         (["dedup", "*", "out", "--checkpoint", "c"], 2, "--key is missing"),
         (["requeue", "nowhere", "--checkpoint", "c"], 4, "millstream list"),
         (["derive", "*", "o", "--checkpoint", "c", "--sql", "x", "--table", "t"], 2, "need each other"),

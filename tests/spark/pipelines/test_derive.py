@@ -1,7 +1,6 @@
 """derive: SQL and functions over streams, exactly once, with windows and ends."""
 
 import json
-import random
 from typing import Any
 
 import pytest
@@ -12,6 +11,7 @@ from millstream.spark.options import OptionError
 from millstream.spark.pipelines.derive import derive
 from millstream.spark.pipelines.inputs import Pace
 from millstream.spark.pipelines.running import PipelineError
+from spark.pipelines.backfills import count_backfills
 from spark.pipelines.pipes import Pipes, numbers
 
 ONCE, UNTIL_CLOSED = Pace(once=True), Pace(until_closed=True)
@@ -77,50 +77,8 @@ def day(number: int, count: int = 100) -> list[dict[str, str]]:
     return [{"at": f"2026-01-0{number}T{one // 60:02}:{one % 60:02}:00Z"} for one in minutes]
 
 
-def test_a_stream_that_is_behind_another_has_no_late_rows(pipes: Pipes) -> None:
-    """Whichever stream is larger or is read first: a batch holds the oldest of all streams."""
-    for short, messages in (("in/1", day(3)), ("in/2", day(1)), ("in/3", day(2))):
-        pipes.create(short, messages).close()
-    done = derive(
-        pipes.spark,
-        pipes.source(maxBytesPerTrigger="2500"),
-        HOURLY,
-        pipes.output(),
-        schema="at timestamp",
-        event_time="at",
-        watermark="0 seconds",
-        bad=pipes.bad(),
-        pace=UNTIL_CLOSED,
-        checkpoint=pipes.path("checkpoint"),
-    )
-    assert done.batches > 3
-    assert (sum(pipes.ns()), done.late_rows, done.dead_letters) == (300, 0, 0)
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_a_backfill_counts_all_rows_whatever_its_batches_and_streams_are(pipes: Pipes, seed: int) -> None:
-    """`test_event_times` has the rule for very many cases; here is the whole, with Spark's watermark."""
-    dice = random.Random(seed)
-    counts = [dice.randrange(1, 120) for _ in range(dice.randrange(2, 6))]
-    days = dice.sample(range(1, 9), len(counts))
-    for number, (of_day, count) in enumerate(zip(days, counts, strict=True)):
-        pipes.create(f"in/{number}", day(of_day, count)).close()
-    limit = dice.choice(
-        [{"maxBytesPerTrigger": dice.randrange(500, 3000)}, {"maxRowsPerTrigger": sum(counts) // 3}]
-    )
-    done = derive(
-        pipes.spark,
-        pipes.source(**{name: str(value) for name, value in limit.items()}),
-        HOURLY,
-        pipes.output(),
-        schema="at timestamp",
-        event_time="at",
-        watermark="0 seconds",
-        bad=pipes.bad(),
-        pace=UNTIL_CLOSED,
-        checkpoint=pipes.path("checkpoint"),
-    )
-    assert (sum(pipes.ns()), done.late_rows, done.dead_letters) == (sum(counts), 0, 0), (counts, days, limit)
+def test_whatever_the_streams_and_the_batches_every_row_is_counted(pipes: Pipes) -> None:
+    count_backfills(pipes.spark, pipes.url, examples=2)
 
 
 @pytest.mark.parametrize("action", ["dead-letter", "fail"])

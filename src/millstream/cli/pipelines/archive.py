@@ -78,4 +78,7 @@ def archive(
             on_progress=show,
         ),
         cluster,
+        server,
+        source=source,
+        target=table,
     )

@@ -70,4 +70,7 @@ def dedup(
             on_progress=show,
         ),
         cluster,
+        server,
+        source=source,
+        target=output,
     )

@@ -96,4 +96,7 @@ def derive(
             on_progress=show,
         ),
         cluster,
+        server,
+        source=source,
+        target=output,
     )

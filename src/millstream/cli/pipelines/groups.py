@@ -70,6 +70,7 @@ class Cluster:
     remote: options.Remote = None
     conf: options.Conf = None
     metrics: options.Metrics = None
+    report: options.Report = None
     output_format: OutputFormat = None
 
 

@@ -69,11 +69,13 @@ OutputOptions = Annotated[
     list[str] | None,
     typer.Option("--output-option", help="An option of the output; repeatable.", metavar="KEY=VALUE"),
 ]
-
-
 Metrics = Annotated[
     str | None,
     typer.Option(help="Show metrics at a port, or write them to a file.", metavar="[HOST]:PORT|FILE"),
+]
+Report = Annotated[
+    str | None,
+    typer.Option(help="Report to this stream; the web page shows _pipelines.", metavar="STREAM"),
 ]
 
 

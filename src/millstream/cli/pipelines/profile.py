@@ -50,4 +50,7 @@ def profile(
             on_progress=show,
         ),
         cluster,
+        server,
+        source=source,
+        target=output,
     )

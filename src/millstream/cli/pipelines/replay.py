@@ -94,4 +94,7 @@ def replay(
             on_progress=show,
         ),
         cluster,
+        server,
+        source=format if table == "-" else table,
+        target=output,
     )

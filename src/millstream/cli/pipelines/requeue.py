@@ -77,4 +77,7 @@ def requeue(
             on_progress=on_progress,
         ),
         cluster,
+        server,
+        source=source,
+        target=None,
     )

@@ -6,16 +6,20 @@ with `"event": "done"`.
 
 import contextlib
 import os
+import signal
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from millstream.cli.exits import Exit, Failure
+from millstream.cli import targets
+from millstream.cli.exits import Exit, Failure, explain, formatted
+from millstream.cli.guards import say
 from millstream.cli.output import StandardOutput
-from millstream.cli.pipelines.groups import Cluster
+from millstream.cli.pipelines.groups import Cluster, Server
 from millstream.cli.pipelines.options import pairs
 from millstream.cli.progress import activity
 from millstream.cli.units import counted, duration, number, size
@@ -24,6 +28,8 @@ from millstream.spark.pipelines.starting import NotReadyError, check_installed, 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from millstream.client.core.errors import MillstreamError
+    from millstream.spark.pipelines.inputs import Input
     from millstream.spark.pipelines.running import Progress
 
 _CODES: Final = {
@@ -44,7 +50,8 @@ _CODES: Final = {
     "UnauthorizedError": (Exit.NOT_ALLOWED, "Give a token with --token or MILLSTREAM_TOKEN"),
 }
 
-Pipeline = Callable[["SparkSession", Callable[["Progress"], None]], "Progress"]
+Show = Callable[["Progress"], None]
+Pipeline = Callable[["SparkSession", Show], "Progress"]
 
 
 def ready(remote: str | None) -> None:
@@ -61,16 +68,25 @@ def run(
     verb: str,
     pipeline: Pipeline,
     cluster: Cluster,
+    server: Server,
+    *,
+    source: "Input | str",
+    target: str | None,
 ) -> None:
     """Start Spark, run a pipeline to its end, and report the result."""
     settings = pairs(cluster.conf, "--conf")
     let_workers_find_modules()
     output = StandardOutput(cluster.output_format)
-    with _exposed(cluster.metrics, verb) as report, activity("starting Spark ...") as announce:
+    with (
+        _ended_by_term(),
+        _exposed(cluster.metrics, verb) as expose,
+        _reported(cluster.report, verb, server, source, target) as report,
+        activity("starting Spark ...") as announce,
+    ):
         spark = start(f"millstream {verb}", master=cluster.master, remote=cluster.remote, settings=settings)
         try:
             with failures():
-                done = pipeline(spark, _shown(output, verb, announce, report))
+                done = pipeline(spark, _shown(output, verb, announce, expose, report))
         finally:
             if cluster.remote is None:
                 spark.stop()
@@ -109,7 +125,7 @@ def _first_line(error: Exception) -> str:
 
 
 @contextlib.contextmanager
-def _exposed(place: str | None, verb: str) -> Iterator[Callable[["Progress"], None]]:
+def _exposed(place: str | None, verb: str) -> Iterator[Show]:
     """Expose metrics while a pipeline runs, if that is asked."""
     if place is None:
         yield lambda progress: None
@@ -126,14 +142,66 @@ def _exposed(place: str | None, verb: str) -> Iterator[Callable[["Progress"], No
             exposition.end(verb)
 
 
-def _shown(
-    output: StandardOutput,
-    verb: str,
-    announce: Callable[[str], None],
-    report: Callable[["Progress"], None],
-) -> Callable[["Progress"], None]:
+@contextlib.contextmanager
+def _reported(
+    stream: str | None, verb: str, server: Server, source: "Input | str", target: str | None
+) -> Iterator[Show]:
+    """Report to a stream while a pipeline runs, if that is asked."""
+    if stream is None:
+        yield lambda progress: None
+        return
+    from millstream.spark.pipelines.inputs import refuse_loops
+    from millstream.spark.reports import Reports
+
+    def complain(problem: "MillstreamError") -> None:
+        why = explain(problem)
+        what = f"It runs, but cannot report to {stream}: {why.message}"
+        say(formatted(f"pipeline {verb}", Failure(why.code, what, why.hint)))
+
+    if not isinstance(source, str):
+        with failures():
+            refuse_loops(source, [stream])
+        source = source.streams
+    there = targets.server(server.url, server.token, server.profile)
+    with Reports(
+        there.url,
+        pipeline=verb,
+        source=source,
+        target=target,
+        stream=stream,
+        token=there.token,
+        on_problem=complain,
+    ) as reports:
+        yield reports
+
+
+@contextlib.contextmanager
+def _ended_by_term() -> Iterator[None]:
+    """Let SIGTERM end the pipeline in good order, which reports it; the process still ends by the signal."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    has_come = False
+
+    def stop(number: int, frame: object) -> None:
+        nonlocal has_come
+        has_come = True
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)  # a second one ends it at once
+        sys.exit(128 + number)
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL if has_come else before)
+        if has_come:  # whatever went wrong on the way out, as Spark may have got the signal, too
+            os.kill(os.getpid(), signal.SIGTERM)
+
+
+def _shown(output: StandardOutput, verb: str, announce: Callable[[str], None], *others: Show) -> Show:
     def show(progress: "Progress") -> None:
-        report(progress)
+        for report in others:
+            report(progress)
         if output.is_text:
             announce(f"{verb}: {_told(progress)}")
         else:

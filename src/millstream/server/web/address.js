@@ -1,11 +1,13 @@
-// Routes: `#/s/chat/1` is the stream /chat/1, `#/lag` the pipeline lag from the default report stream, `#/lag/other`
-// from /other, `#/board/QUERY` the board of what a search finds, `#/subscriptions` the subscriptions, and anything else
-// the overview.
+// Routes: `#/s/chat/1` is the stream /chat/1, `#/pipelines` the pipelines that report to the usual stream,
+// `#/pipelines/other` to /other, `#/lag` and `#/lag/other` likewise the lag of streams, `#/board/QUERY` the board of what
+// a search finds, `#/subscriptions` the subscriptions, and anything else the overview.
 
 const STREAM = "#/s";
+const PIPELINES = "#/pipelines";
 const LAG = "#/lag";
 const BOARD = "#/board";
 const SUBSCRIPTIONS = "#/subscriptions";
+const USUAL_RUNS = "/_pipelines";
 export const USUAL_REPORTS = "/_profile";
 
 export function addressOf(name) {
@@ -14,6 +16,15 @@ export function addressOf(name) {
 
 export function nameAt(hash) {
   return below(STREAM, hash);
+}
+
+export function pipelinesAddressOf(name) {
+  return name === USUAL_RUNS ? PIPELINES : PIPELINES + escaped(name);
+}
+
+/** The stream to which the pipelines to be shown report. */
+export function pipelinesAt(hash) {
+  return hash === PIPELINES ? USUAL_RUNS : below(PIPELINES, hash);
 }
 
 export function lagAddressOf(name) {

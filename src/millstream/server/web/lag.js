@@ -1,19 +1,15 @@
-// Pipeline lag: the live reports of `millstream pipeline profile`.
+// Lag of streams: the live reports of `millstream pipeline profile`.
 
 import { USUAL_REPORTS, addressOf, lagAddressOf, typedName } from "./address.js";
 import { Chart } from "./charts.js";
-import { kindOf } from "./contents.js";
-import { describe } from "./facts.js";
 import { Reports } from "./reports.js";
-import { Problem } from "./server.js";
-import { STATES, Tail } from "./tail.js";
+import { ReportStream } from "./reportstream.js";
 import { visible } from "./visible.js";
 import { bytes, count, many, moment, rate } from "./words.js";
 
 const LAST_REPORTS = 10_000; // that are read at first
 const MOST_ROWS = 100;
 const DRAW_MS = 200;
-const AGAIN_MS = 3000; // how often to look for a stream that does not exist yet
 
 const $ = (id) => document.getElementById(id);
 const CHARTS = [
@@ -22,7 +18,7 @@ const CHARTS = [
   ["Bytes in each report", (report) => report.bytes, bytes, 1024],
 ].map(([title, measure, words, thousand]) => ({ measure, chart: new Chart(title, words, thousand) }));
 
-/** The open report stream: {name, reports, chosen, tail, stop, drawing}, or null. */
+/** What is shown: {name, reports, chosen, stream, drawing}, or null. */
 let open = null;
 
 export function startLag() {
@@ -41,51 +37,28 @@ export function startLag() {
 }
 
 export function closeLag() {
-  open?.tail?.stop();
-  open?.stop.abort();
+  open?.stream?.stop();
   clearTimeout(open?.drawing);
   open = null;
 }
 
-export async function openLag(name) {
+export function openLag(name) {
   closeLag();
-  const mine = (open = { name, reports: new Reports(), chosen: null, tail: null, stop: new AbortController(), drawing: 0 });
+  const mine = (open = { name, reports: new Reports(), chosen: null, stream: null, drawing: 0 });
   $("lag-stream").value = name;
   draw(mine);
-  say("connecting", STATES.connecting);
-  try {
-    const about = await describe(mine);
-    if (kindOf(about.contentType) !== "json") throw new Problem(415, "This stream is not JSON, so it has no reports.");
-    if (open === mine) follow(mine, `last:${LAST_REPORTS}`);
-  } catch (error) {
-    refused(mine, error);
-  }
-}
-
-function follow(mine, offset) {
-  mine.tail = new Tail(mine.name, offset, {
-    batch: ({ data }) => {
-      if (open !== mine || !data) return;
-      mine.reports.take(data);
+  mine.stream = new ReportStream(name, LAST_REPORTS, {
+    take: (text) => {
+      mine.reports.take(text);
       drawSoon(mine);
     },
-    state: (state, detail) => {
-      if (open !== mine) return;
-      if (state === "failed") return refused(mine, detail);
-      say(state, STATES[state]);
-      drawSoon(mine);
+    say: (state, words) => {
+      say(state, words);
+      if (mine.stream?.isRead) drawSoon(mine);
     },
-    restarted: () => open === mine && openLag(mine.name),
+    missing: () => hint(`There is no stream ${visible(name)} yet. "millstream pipeline profile" reports to ${USUAL_REPORTS} by default.`),
+    again: () => openLag(name),
   });
-}
-
-function refused(mine, error) {
-  if (open !== mine || mine.stop.signal.aborted) return;
-  if (!(error instanceof Problem)) throw error;
-  say(error.passes ? "waiting" : "failed", error.message);
-  const isMissing = error.status === 404;
-  if (isMissing) hint(`There is no stream ${visible(mine.name)} yet. "millstream pipeline profile" reports to ${USUAL_REPORTS} by default.`);
-  if (error.passes || isMissing) setTimeout(() => open === mine && openLag(mine.name), AGAIN_MS);
 }
 
 function say(state, words) {
@@ -113,7 +86,7 @@ function draw(mine) {
   mine.chosen ??= all[0]?.name ?? null;
   const chosen = mine.reports.find(mine.chosen) ?? all[0];
   const { taken, others } = mine.reports;
-  hint(mine.tail && !taken ? `${visible(mine.name)} has no reports.` : "");
+  hint(mine.stream?.isRead && !taken ? `${visible(mine.name)} has no reports.` : "");
   $("lag-counts").textContent = [many(taken, "report"), ...(others ? [`${many(others, "other record")} ignored`] : [])].join(" · ");
   $("lag-table").hidden = $("lag-chosen").hidden = all.length === 0;
   if (!chosen) return;

@@ -1,13 +1,14 @@
 // The page: selects the view to show and connects the buttons around it.
 
 import { accessAnywhere, allow, forgetAccess } from "./access.js";
-import { addressOf, boardAt, nameAt, reportsAt, subscriptionsAt, typedName } from "./address.js";
+import { addressOf, boardAt, nameAt, pipelinesAt, reportsAt, subscriptionsAt, typedName } from "./address.js";
 import { closeBoard, openBoard, startBoard } from "./board.js";
 import { onAnswer, openDialog } from "./dialogs.js";
 import { startKeyboard } from "./keyboard.js";
 import { closeLag, openLag, startLag } from "./lag.js";
 import { reloadListing, showAsOpen, startListing } from "./listing.js";
 import { startOverview } from "./overview.js";
+import { closePipelines, openPipelines, startPipelines } from "./pipelines.js";
 import { Problem, ask, controlUrl, streamUrl, token } from "./server.js";
 import { closeStream, openStream, startStream } from "./stream.js";
 import { closeSubscriptions, openSubscriptions, startSubscriptions } from "./subscriptions.js";
@@ -22,7 +23,8 @@ const tokenButton = document.getElementById("token-open");
 const VIEWS = {
   stream: { at: nameAt, open: openStream, close: closeStream, title: visible },
   board: { at: boardAt, open: openBoard, close: closeBoard, title: () => "Board" },
-  lag: { at: reportsAt, open: openLag, close: closeLag, title: () => "Pipelines" },
+  pipelines: { at: pipelinesAt, open: openPipelines, close: closePipelines, title: () => "Pipelines" },
+  lag: { at: reportsAt, open: openLag, close: closeLag, title: () => "Lag" },
   subscriptions: { at: subscriptionsAt, open: openSubscriptions, close: closeSubscriptions, title: () => "Subscriptions" },
 };
 
@@ -93,6 +95,7 @@ startListing();
 startOverview();
 startStream();
 startBoard();
+startPipelines();
 startLag();
 startSubscriptions();
 startKeyboard();

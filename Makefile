@@ -94,6 +94,7 @@ bench: $(ALL)    ## measure against the reference server and Electric's, side by
 	$(BIN)/python -m bench.client
 	$(BIN)/python -m bench.spark
 	$(BIN)/python -m bench.spark_sink
+	$(BIN)/python -m bench.spark_latency
 
 docs: $(DOCS)    ## build the documentation into site/, with warnings as errors
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet

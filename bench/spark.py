@@ -1,6 +1,6 @@
 """Spark reading streams beside Spark reading the same rows from files of JSON, in one run.
 
-    python -m bench.spark              about two minutes
+    python -m bench.spark              about four minutes
     python -m bench.spark --quick      once and short
 
 Files are the limit: no network, no Python, split and parsed by Spark itself.
@@ -8,6 +8,9 @@ Files are the limit: no network, no Python, split and parsed by Spark itself.
     parsed      both sides are read with a schema of typed columns
     from_json   the same columns, from the text of the rows by Spark's function
     raw         only each row's text is touched, on both sides
+    prepared    like parsed, with a `cacheDirectory` that holds the rows after the first round
+    count       how many rows there are: with the option `counts`, and by counting the rows of files
+    bad         like parsed, with 1 % of rows that do not fit the schema, beside none
 
 The two sides alternate, and what is compared is the ratio of neighbours in time; and of the processor
 time of the JVM, its Python workers and the server together, which a busy machine bends less.
@@ -37,6 +40,7 @@ from tests.running import millstream as millstream_server
 
 CORES = 2
 STREAMS = 4
+BAD_EVERY = 100
 SCHEMA = "n long, text string"
 SETTINGS = {
     "spark.driver.memory": "2g",
@@ -61,55 +65,114 @@ FULL = Size(rounds=5, rows=2_000_000)
 QUICK = Size(rounds=2, rows=400_000)
 
 
+@dataclass(frozen=True)
+class Place:
+    """The same rows as streams of a server and as files, and where prepared ranges are kept."""
+
+    spark: SparkSession
+    url: str
+    files: str
+    cache: str
+    rows: int
+
+
 @contextmanager
-def same_rows(size: Size) -> Iterator[tuple[str, str]]:
-    """Write the rows twice: into streams of a server, and into as many files; give both places."""
+def same_rows(spark: SparkSession, size: Size) -> Iterator[Place]:
+    """Write the rows into streams, into as many files, and once more into streams with 1 % of bad ones."""
     with millstream_server() as server, tempfile.TemporaryDirectory() as folder:
+        files = Path(folder) / "files"
+        files.mkdir()
         for number in range(STREAMS):
             rows = [
                 json.dumps({"n": row, "text": "x" * 70}, separators=(",", ":")).encode()
                 for row in range(number, size.rows, STREAMS)
             ]
-            stream = millstream.DurableStream.create(
-                f"{server.url}/bench/{number}", content_type="application/json"
-            )
-            stream.append_all(rows)
-            (Path(folder) / f"{number}.json").write_bytes(b"\n".join(rows) + b"\n")
-        yield server.url, folder
+            (files / f"{number}.json").write_bytes(b"\n".join(rows) + b"\n")
+            for name in ("bench", "bad"):
+                stream = millstream.DurableStream.create(
+                    f"{server.url}/{name}/{number}", content_type="application/json"
+                )
+                stream.append_all(rows)
+                rows[::BAD_EVERY] = [b'{"n":"?","text":"%b"}' % (b"x" * 70)] * len(rows[::BAD_EVERY])
+        yield Place(spark, server.url, str(files), str(Path(folder) / "kept"), size.rows)
 
 
-def streams(spark: SparkSession, url: str, schema: str) -> DataFrame:
+def streams(place: Place, schema: str, pattern: str = "bench/*", **options: str) -> DataFrame:
     """Only the columns that files have, too."""
-    reader = spark.read.format("durable-streams").option("url", url).option("pattern", "bench/*")
+    reader = place.spark.read.format("durable-streams").options(url=place.url, pattern=pattern, **options)
     return reader.schema(schema).load()
 
 
-def parsed_streams(spark: SparkSession, url: str, folder: str) -> DataFrame:
-    return streams(spark, url, SCHEMA)
+def touched(frame: DataFrame) -> int:
+    """Touch every row, so that nothing can be left out."""
+    text = "text" if "text" in frame.columns else "value"
+    found = frame.agg(f.count("*"), f.sum("n"), f.sum(f.length(text))).first()
+    assert found is not None
+    return int(found[0])
 
 
-def from_json_streams(spark: SparkSession, url: str, folder: str) -> DataFrame:
-    text = streams(spark, url, "value string")
-    return text.select(f.from_json("value", SCHEMA).alias("row")).select("row.*")
+def parsed_streams(place: Place) -> int:
+    return touched(streams(place, SCHEMA))
 
 
-def parsed_files(spark: SparkSession, url: str, folder: str) -> DataFrame:
-    return spark.read.schema(SCHEMA).json(folder)
+def prepared_streams(place: Place) -> int:
+    return touched(streams(place, SCHEMA, cacheDirectory=place.cache))
 
 
-def raw_streams(spark: SparkSession, url: str, folder: str) -> DataFrame:
-    return streams(spark, url, "value string").select(f.length("value").alias("n"), "value")
+def bad_streams(place: Place) -> int:
+    return touched(streams(place, SCHEMA, "bad/*"))
 
 
-def raw_files(spark: SparkSession, url: str, folder: str) -> DataFrame:
-    return spark.read.text(folder).select(f.length("value").alias("n"), "value")
+def from_json_streams(place: Place) -> int:
+    text = streams(place, "value string")
+    return touched(text.select(f.from_json("value", SCHEMA).alias("row")).select("row.*"))
 
 
-Read = Callable[[SparkSession, str, str], DataFrame]
-PAIRS: dict[str, tuple[Read, Read]] = {
-    "parsed": (parsed_streams, parsed_files),
-    "from_json": (from_json_streams, parsed_files),
-    "raw": (raw_streams, raw_files),
+def parsed_files(place: Place) -> int:
+    return touched(place.spark.read.schema(SCHEMA).json(place.files))
+
+
+def raw_streams(place: Place) -> int:
+    return touched(streams(place, "value string").select(f.length("value").alias("n"), "value"))
+
+
+def raw_files(place: Place) -> int:
+    return touched(place.spark.read.text(place.files).select(f.length("value").alias("n"), "value"))
+
+
+def counted_streams(place: Place) -> int:
+    reader = place.spark.read.format("durable-streams").options(
+        url=place.url, pattern="bench/*", counts="true"
+    )
+    found = reader.load().agg(f.sum("rows")).first()
+    assert found is not None
+    return int(found[0])
+
+
+def counted_files(place: Place) -> int:
+    return place.spark.read.schema(SCHEMA).json(place.files).count()
+
+
+Read = Callable[[Place], int]
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two ways to read the same rows, and how fast the first one must be beside the second."""
+
+    ours: Read
+    theirs: Read
+    at_least: float | None = None
+    beside: str = "files"
+
+
+PAIRS: dict[str, Pair] = {
+    "prepared": Pair(prepared_streams, parsed_files, 1.5),
+    "parsed": Pair(parsed_streams, parsed_files, 0.9),
+    "raw": Pair(raw_streams, raw_files, 0.8),
+    "count": Pair(counted_streams, counted_files, 3),
+    "bad": Pair(bad_streams, parsed_streams, 1 / 1.5, "none bad"),
+    "from_json": Pair(from_json_streams, parsed_files),
 }
 
 
@@ -121,14 +184,12 @@ class Sample:
     cpu_s: float | None
 
 
-def sample(frame: DataFrame, rows: int) -> Sample:
-    """Touch every row, so that nothing can be left out."""
-    text = "text" if "text" in frame.columns else "value"
+def sample(read: Read, place: Place) -> Sample:
+    """Read once, and make sure that all rows came."""
     before_s, started = family_cpu_seconds(os.getpid()), time.perf_counter()
-    found = frame.agg(f.count("*"), f.sum("n"), f.sum(f.length(text))).first()
+    rows = read(place)
     wall_s, after_s = time.perf_counter() - started, family_cpu_seconds(os.getpid())
-    assert found is not None
-    assert found[0] == rows, f"{found[0]} rows came back, not {rows}"
+    assert rows == place.rows, f"{rows} rows came back, not {place.rows}"
     return Sample(wall_s, None if before_s is None or after_s is None else after_s - before_s)
 
 
@@ -136,17 +197,25 @@ def spread(samples: list[float], form: str = ",.0f") -> str:
     return f"{median(samples):{form}} ({min(samples):{form}}..{max(samples):{form}})"
 
 
-def report(name: str, size: Size, ours: list[Sample], theirs: list[Sample]) -> None:
+def verdict(ratios: list[float], at_least: float | None) -> str:
+    """Say whether a median keeps its bound."""
+    if at_least is None:
+        return ""
+    return f" {'PASS' if median(ratios) >= at_least else 'FAIL'} (at least {at_least:.2f})"
+
+
+def report(name: str, size: Size, pair: Pair, ours: list[Sample], theirs: list[Sample]) -> None:
     """Print rows per second, seconds of processor time, and the ratios of both."""
-    for side, samples in (("streams", ours), ("files", theirs)):
+    for side, samples in (("streams", ours), (pair.beside, theirs)):
         line = f"{name}: {side} {spread([size.rows / one.wall_s for one in samples])} rows/s"
         cpu_s = [one.cpu_s for one in samples if one.cpu_s is not None]
         print(line + (f", {spread(cpu_s, '.2f')} CPU s" if cpu_s else ""))
     pairs = list(zip(ours, theirs, strict=True))
-    wall = [files.wall_s / streams.wall_s for streams, files in pairs]
-    cpu = [files.cpu_s / streams.cpu_s for streams, files in pairs if streams.cpu_s and files.cpu_s]
-    line = f"{name}: ratio by clock {spread(wall, '.2f')}"
-    print(line + (f", by CPU {spread(cpu, '.2f')}" if cpu else ""), flush=True)
+    wall = [other.wall_s / own.wall_s for own, other in pairs]
+    cpu = [other.cpu_s / own.cpu_s for own, other in pairs if own.cpu_s and other.cpu_s]
+    print(f"{name}: ratio by clock {spread(wall, '.2f')}{verdict(wall, pair.at_least)}")
+    if cpu:
+        print(f"{name}: ratio by CPU {spread(cpu, '.2f')}{verdict(cpu, pair.at_least)}", flush=True)
 
 
 def main() -> None:
@@ -154,17 +223,17 @@ def main() -> None:
     size = QUICK if "--quick" in sys.argv else FULL
     names = [name for name in sys.argv[1:] if not name.startswith("-")] or list(PAIRS)
     spark = local_session("bench", cores=str(CORES), settings=SETTINGS)
-    with same_rows(size) as (url, folder):
+    with same_rows(spark, size) as place:
         for name in names:
-            both = list(enumerate(PAIRS[name]))
+            both = list(enumerate((PAIRS[name].ours, PAIRS[name].theirs)))
             for _ in range(WARM_UP_ROUNDS):
                 for _, read in both:
-                    sample(read(spark, url, folder), size.rows)
+                    sample(read, place)
             samples: tuple[list[Sample], list[Sample]] = ([], [])
             for number in range(size.rounds):
                 for which, read in both if number % 2 == 0 else reversed(both):
-                    samples[which].append(sample(read(spark, url, folder), size.rows))
-            report(name, size, *samples)
+                    samples[which].append(sample(read, place))
+            report(name, size, PAIRS[name], *samples)
     spark.stop()
 
 

@@ -1,10 +1,12 @@
 """Batch reads: what the streams hold now, as a table."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.errors import PySparkException
+from pyspark.sql import functions as sql
 
 from spark.queries import Streams
 
@@ -189,3 +191,64 @@ def test_a_stream_that_is_not_there_is_named(streams: Streams) -> None:
     with pytest.raises(PySparkException, match="nobody cannot be read"):
         streams.batch("nobody")
     assert streams.batch("nobody", failOnDataLoss=False).collect() == []
+
+
+def test_rows_can_be_counted_without_being_made(streams: Streams) -> None:
+    log = streams.create("log", messages=[1, [2], "three", None])
+    log.append_all([{"n": number} for number in range(5000)])
+    streams.create("notes", "text/plain", ["x" * 100_000])
+    streams.create("empty")
+    counted = streams.batch("log", "notes", "empty", counts="true", partitionBytes="20k")
+    assert counted.dtypes == [("stream", "string"), ("rows", "bigint")]
+    by_stream = {
+        row.stream: row.n for row in counted.groupBy("stream").agg(sql.sum("rows").alias("n")).collect()
+    }
+    pieces = streams.batch("notes", partitionBytes="20k").count()
+    assert by_stream == {streams.name("log"): 5004, streams.name("notes"): pieces}
+    with pytest.raises(PySparkException, match="option includeClosed: has no effect"):
+        streams.batch("log", counts="true", includeClosed="true").collect()
+    with pytest.raises(PySparkException, match="columns are stream and rows"):
+        reader = streams.spark.read.format("durable-streams").options(url=streams.url, counts="true")
+        reader.option("streams", streams.name("log")).schema("n long").load().collect()
+
+
+def test_what_was_read_before_comes_from_files_and_means_the_same(streams: Streams, tmp_path: Path) -> None:
+    rows = [{"n": number, "pad": "x" * 100} for number in range(20_000)]
+    log = streams.create("log", messages=rows)
+    streams.create("small", messages=[{"n": -1}])
+
+    def read(**options: str) -> list[int]:
+        reader = streams.spark.read.format("durable-streams").options(url=streams.url, **options)
+        reader = reader.options(cacheDirectory=str(tmp_path / "kept"), partitionBytes="1m")
+        found = reader.option("pattern", f"{streams.folder}/*").schema("n long").load().collect()
+        return sorted(row.n for row in found)
+
+    def files() -> dict[str, int]:
+        return {path.name: path.stat().st_ino for path in (tmp_path / "kept").iterdir()}
+
+    assert read() == list(range(-1, 20_000))
+    first = files()
+    assert len(first) >= 2
+    assert read() == list(range(-1, 20_000))
+    assert files() == first
+    log.append({"n": 20_000})
+    assert read() == list(range(-1, 20_001))
+    assert len(first.keys() & files().keys()) >= len(first) - 1  # all but the last range, which has grown
+    log.delete()
+    log = streams.create("log", messages=[{"n": row["n"] + 100_000, "pad": row["pad"]} for row in rows])
+    assert read() == [-1, *range(100_000, 120_000)]
+
+
+def test_a_query_whose_stream_was_trimmed_or_deleted_is_told_so_though_there_are_files(
+    streams: Streams, tmp_path: Path
+) -> None:
+    log = streams.create("log", messages=[{"n": number, "pad": "x" * 100} for number in range(10_000)])
+    kept = {"cacheDirectory": str(tmp_path / "kept"), "failOnDataLoss": "true"}
+    reader = streams.spark.read.format("durable-streams").options(url=streams.url, **kept)
+    frame = reader.option("streams", streams.name("log")).schema("n long").load()
+    assert frame.count() == 10_000
+    planned = frame.rdd.getNumPartitions()  # Spark plans a frame once
+    assert planned == 1
+    log.delete()
+    with pytest.raises(PySparkException, match=r"was read only in part|cannot be read"):
+        frame.collect()

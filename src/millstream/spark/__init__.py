@@ -11,6 +11,7 @@
         ranges          exactly the rows between two positions
         counting        positions on servers that cannot read up to a given offset
         batches         rows as Arrow record batches
+        prepared        record batches of ranges that were read before, in files
         schemas         the source's columns, and a user's own schema
     sink/               writing
         writers         what Spark calls to write

@@ -16,7 +16,7 @@ from millstream.spark.sink.columns import columns_of
 from millstream.spark.sink.writers import BatchWriter, StreamWriter
 from millstream.spark.source.following import Follower
 from millstream.spark.source.readers import BatchReader, RefusedReader, StreamReader
-from millstream.spark.source.schemas import checked, own_columns
+from millstream.spark.source.schemas import COUNTED, checked, own_columns
 
 NAME = "durable-streams"
 
@@ -36,6 +36,8 @@ class DurableStreamsSource(DataSource):
     def schema(self) -> StructType:
         """Return the columns; the type of `value` depends on the streams' content types."""
         options = source_options(self.options).hastened()
+        if options.counts:
+            return COUNTED
         value_type = options.value_type or _value_type(options)
         return own_columns(options, BinaryType() if value_type == "binary" else StringType())
 

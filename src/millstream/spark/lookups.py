@@ -132,10 +132,12 @@ class Server:
         params = (("limit", str(limit)), ("offset", offset), ("until", until))
         return self._send(self.endpoint(stream), self.ask(params)).body
 
-    def check(self, stream: str, offset: str) -> None:
-        """Check that a stream can be read from an offset."""
+    def check(self, stream: str, offset: str, incarnation: str | None = None) -> None:
+        """Check that a stream can be read from an offset, and that it is not another one of the same name."""
         params = (("limit", "1"), ("offset", offset))
-        self._send(self.endpoint(stream), Ask(b"HEAD", params=params, timeout_s=self.terms.timeout_s))
+        endpoint = self.endpoint(stream)
+        answer = self._send(endpoint, Ask(b"HEAD", params=params, timeout_s=self.terms.timeout_s))
+        check_incarnation(answer, incarnation, endpoint.url)
 
     def wait(self, stream: str, offset: str, seconds: float) -> None:
         """Wait until there is something after an offset, for at most `seconds`."""
@@ -190,6 +192,13 @@ class Server:
         if answer.status != 200:
             raise refusal(endpoint, ask, answer, self.terms)
         return answer
+
+
+def check_incarnation(answer: Answer, expected: str | None, url: str) -> None:
+    """Refuse an answer about another stream than the one that was planned."""
+    found = text(answer, headers.STREAM_INCARNATION)
+    if None not in (expected, found) and expected != found:
+        raise errors.StreamGoneError("The stream was deleted, and made anew", url=url)
 
 
 def _found(listed: listing.Listed) -> Found:

@@ -216,6 +216,23 @@ class SourceOptions(ServerOptions):
         default=False,
         shown="false",
     )
+    counts: bool = _option(
+        values.flag,
+        "Instead of the rows, how many there are: the columns are `stream` and `rows`, to be added up.",
+        default=False,
+        shown="false",
+    )
+    cache_directory: str | None = _option(
+        values.text,
+        "A directory on the executors' disks where the columns of ranges that were read are kept, so that "
+        "they are parsed once. Without it nothing is kept.",
+    )
+    cache_bytes: int = _option(
+        values.size,
+        "How many bytes `cacheDirectory` holds at most; what was not used for the longest time goes.",
+        default=2**30,
+        shown="1g",
+    )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, repr=False)
@@ -297,6 +314,9 @@ def source_options(given: Mapping[str, str], *, streaming: bool | None = None) -
         _refuse(given, ("maxTriggerDelay",), "is for minRowsPerTrigger; give that, or leave it out")
     elif options.min_rows_per_trigger > (options.max_rows_per_trigger or options.min_rows_per_trigger):
         raise OptionError("minRowsPerTrigger", "is more than maxRowsPerTrigger; lower it")
+    if options.counts:
+        unused = ("includeClosed", "includeTimestamp", "mode", "valueType")
+        _refuse(given, unused, "has no effect on how many rows there are; leave it out, or counts")
     if streaming is True:
         problem = "is for batch reads; leave it out, a streaming query has no end"
         _refuse(given, ("endingOffsets",), problem)

@@ -1,8 +1,9 @@
 """A driver to be killed: copies a stream through Spark, in a shape that no two runs share.
 
-python -m spark.sink.driver URL FOLDER CHECKPOINT [--master spark://...] [--seed N] [--faulty]
+python -m spark.sink.driver URL FOLDER CHECKPOINT [--master spark://...] [--seed N] [--faulty] [--streams N]
 
-With --faulty, tasks fail at their first attempt or are slow, so that Spark repeats and doubles them.
+With --streams, rows go to so many streams, by their numbers. With --faulty, tasks fail at their first attempt
+or are slow, so that Spark repeats and doubles them.
 """
 
 import argparse
@@ -29,6 +30,7 @@ def main() -> None:
     parser.add_argument("--master")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--faulty", action="store_true")
+    parser.add_argument("--streams", type=int)
     arguments = parser.parse_args()
     spark = _session(arguments.master)
     chance = random.Random(arguments.seed)
@@ -38,11 +40,16 @@ def main() -> None:
         "maxRowsPerTrigger": ROWS_PER_BATCH,
     }
     rows = spark.readStream.format("durable-streams").options(**source).load().select("value")
+    schema = "value string"
+    sink = {"url": arguments.url, "partBytes": "500"}
+    if arguments.streams:
+        number = sql.get_json_object("value", "$.n").cast("int") % arguments.streams
+        rows = rows.select("value", sql.concat(sql.lit(f"{arguments.folder}/wide/"), number).alias("stream"))
+        schema = "value string, stream string"
+    else:
+        sink["stream"] = f"{arguments.folder}/out"
     salt = sql.xxhash64("value", sql.lit(chance.randrange(2**31)))
-    shaped = rows.repartition(chance.randint(2, 4), salt).mapInArrow(
-        _make_trouble(arguments.faulty), "value string"
-    )
-    sink = {"url": arguments.url, "stream": f"{arguments.folder}/out", "partBytes": "500"}
+    shaped = rows.repartition(chance.randint(2, 4), salt).mapInArrow(_make_trouble(arguments.faulty), schema)
     query = (
         shaped.writeStream.format("durable-streams")
         .options(**sink)

@@ -17,12 +17,17 @@ from pathlib import Path
 
 from cli.commands import COMMAND
 from millstream import DurableStream, stream
+from millstream.spark.lookups import Found
+from millstream.spark.lookups import Server as Lookups
+from millstream.spark.options import source_options
 from running import Server, durable_millstream
 from spark.sink.cluster import Cluster, cluster
 
 TESTS = Path(__file__).parents[2]
 FOLDER = "kills"
 ROWS = 800
+STREAMS = 1500
+"""Of wide output: more than a run has rows, so that each run writes streams that are new."""
 RUN_TIMEOUT_S = 300
 
 
@@ -61,6 +66,14 @@ def kill_dedup(scratch: Path, kills: int, seed: int = 0, *, progress: bool = Fal
         copying = _Deduplicating(server, scratch)
         _kill_copying(copying, kills, seed, progress=progress)
         return f"{kills} kills of dedup: {copying.verify()}"
+
+
+def kill_wide(scratch: Path, kills: int, seed: int = 0, *, progress: bool = False) -> str:
+    """Kill drivers whose every batch goes to many streams, some of which are new."""
+    with durable_millstream() as server:
+        copying = _Wide(server, scratch)
+        _kill_copying(copying, kills, seed, progress=progress)
+        return f"{kills} kills with wide output: {copying.verify()}"
 
 
 class _Copying:
@@ -105,8 +118,11 @@ class _Copying:
 
     def sees_progress(self, driver: subprocess.Popen[bytes]) -> bool:
         """Wait until another batch is in the output; False when the driver has ended instead."""
-        before = self._output.head().offset
-        return self._wait(lambda: self._output.head().offset != before, driver)
+        before = self._reached()
+        return self._wait(lambda: self._reached() != before, driver)
+
+    def _reached(self) -> object:
+        return self._output.head().offset
 
     def end(self, driver: subprocess.Popen[bytes]) -> None:
         """Let a driver come to its end."""
@@ -151,6 +167,28 @@ class _Copying:
 
     def _printed(self) -> str:
         return self._log.read_text(errors="replace")[-4000:]
+
+
+class _Wide(_Copying):
+    """The rows go to many streams, of which every run adds some."""
+
+    def _command(self, seed: int) -> list[str]:
+        return [*super()._command(seed), "--streams", str(STREAMS)]
+
+    def _found(self) -> dict[str, Found]:
+        return Lookups(source_options({"url": self._url, "pattern": "*"})).matching(f"{FOLDER}/wide/*")
+
+    def _reached(self) -> object:
+        return self._found()
+
+    def _numbers(self) -> list[int]:
+        numbers = []
+        for name in self._found():
+            with stream(f"{self._url}/{name}", live=False) as response:
+                found = [message["n"] for message in response.iter_json()]
+            assert {n % STREAMS for n in found} <= {int(name.rpartition("/")[2])}
+            numbers += found
+        return numbers
 
 
 class _Deduplicating(_Copying):

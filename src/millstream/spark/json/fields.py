@@ -4,13 +4,15 @@ Times, dates and bytes are text in JSON: they are parsed as text, and then conve
 (`texts`), unless they are inside of structs and arrays.
 
 Flat schemas are parsed by `plain`, all others by Arrow; both are several times faster than `from_json`,
-and both reject the whole input if one message is unusual. Then short runs are tried, and a run that is
-rejected again is parsed message by message. So an unusual message slows down only its neighbours, and the
-result is always the same.
+and both reject the whole input if one message is unusual. Then a flat schema is parsed message by message,
+and only those that are unusual carefully. For other schemas short runs are tried, and a run that is rejected
+again is parsed carefully. So an unusual message slows down only its neighbours, and the result is always the
+same.
 """
 
 import re
 from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 import numpy
@@ -72,7 +74,7 @@ class FieldParser:
 
     def columns(self, messages: Sequence[Message], lengths: Numbers, stream: str) -> ColumnArrays:
         """Parse messages of a stream into a column for each field."""
-        made = self._fast(messages, lengths)
+        made = self._fast(messages, lengths) or self._each(messages, stream)
         if made is not None:
             return made
         runs = [slice(at, at + RUN_ROWS) for at in range(0, len(messages), RUN_ROWS)]
@@ -83,9 +85,12 @@ class FieldParser:
 
     def _fast(self, messages: Sequence[Message], lengths: Numbers) -> ColumnArrays | None:
         """Parse all messages at once; None if one is rejected, or the result cannot be trusted."""
-        made = self.whole(b"[%b]" % b",".join(messages))
-        if made is not None and _rows(made) == len(messages):
-            return made
+        if self._plain is not None:
+            made = self.whole(b"[%b]" % b",".join(messages))
+            return made if made is not None and _rows(made) == len(messages) else None
+        return self._by_arrow(messages, lengths)
+
+    def _by_arrow(self, messages: Sequence[Message], lengths: Numbers) -> ColumnArrays | None:
         lines = b"\n".join(messages)
         if self._texts.are_nested or not _all_objects(lines, lengths):
             return None
@@ -108,14 +113,41 @@ class FieldParser:
             made[self._fields.corrupt] = pyarrow.nulls(_rows(made), pyarrow.string())
         return made
 
+    def _each(self, messages: Sequence[Message], stream: str) -> ColumnArrays | None:
+        """Parse messages one by one, and only the unusual ones carefully; None if that is not possible."""
+        if self._plain is None:
+            return None
+        texts: dict[int, str] = {}
+
+        def parse(message: Message, number: int) -> dict[str, Any]:
+            parsed = self._parser.parse(message)
+            if not parsed.values and not parsed.fits:  # Arrow passes over what is nested too deeply
+                found = self._by_arrow([message], numpy.array([len(message)]))
+                if found is not None:
+                    return {name: column[0].as_py() for name, column in found.items()}
+            if not parsed.fits:
+                self._refuse(message, stream)
+                texts[number] = _text(message)
+            return parsed.values
+
+        made = self._plain.each(messages, parse)
+        if made is not None and self._fields.corrupt is not None:
+            found = [texts.get(number) for number in range(len(messages))]
+            made[self._fields.corrupt] = pyarrow.array(found, pyarrow.string())
+        return made
+
+    def _refuse(self, message: Message, stream: str) -> None:
+        if self._fields.fails:
+            raise CorruptRecordError(
+                f"{stream} has a message that does not fit the schema: {_text(message)[:_SHOWN_BYTES]}. "
+                "Change the schema, or set the option mode to permissive to have null there"
+            )
+
     def _careful(self, messages: Sequence[Message], stream: str) -> ColumnArrays:
         parsed = [self._parser.parse(message) for message in messages]
         for message, one in zip(messages, parsed, strict=True):
-            if self._fields.fails and not one.fits:
-                raise CorruptRecordError(
-                    f"{stream} has a message that does not fit the schema: {_text(message)[:_SHOWN_BYTES]}. "
-                    "Change the schema, or set the option mode to permissive to have null there"
-                )
+            if not one.fits:
+                self._refuse(message, stream)
         made = {
             field.name: pyarrow.array([one.values.get(field.name) for one in parsed], field.type)
             for field in self._fields.schema

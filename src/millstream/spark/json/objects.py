@@ -46,9 +46,11 @@ def objects(rows: pyarrow.RecordBatch, fields: tuple[str, ...], ending: str = ""
     return compute.binary_join_element_wise(*columns, f"{before[:-1]}}}{ending}", "")
 
 
-def joined(rows: pyarrow.RecordBatch, fields: tuple[str, ...]) -> memoryview:
-    """Encode rows as objects, separated by commas."""
-    return _content(objects(rows, fields, ending=","))[:-1]
+def joined(rows: pyarrow.RecordBatch, fields: tuple[str, ...]) -> tuple[memoryview, list[int]]:
+    """Encode rows as objects, each followed by a comma; returns where each begins, and the end."""
+    made = objects(rows, fields, ending=",")
+    bounds = numpy.frombuffer(made.buffers()[1], numpy.int32)[made.offset : made.offset + len(made) + 1]
+    return _content(made), (bounds - bounds[0]).tolist()
 
 
 def _texts(column: pyarrow.Array) -> tuple[str, pyarrow.Array]:

@@ -4,6 +4,7 @@ Most schemas are flat. For those msgspec decodes an array of messages into typed
 it if one value has another type. This is faster than splitting the array and parsing with Arrow.
 """
 
+from collections.abc import Callable, Sequence
 from operator import attrgetter
 from typing import Any
 
@@ -11,7 +12,15 @@ import msgspec
 import pyarrow
 from pyarrow import types
 
-from millstream.spark.json.messages import ColumnArrays
+from millstream.spark.json.messages import ColumnArrays, Message
+
+_UNUSUAL = (
+    msgspec.MsgspecError,
+    UnicodeDecodeError,
+    RecursionError,
+    OverflowError,
+    pyarrow.ArrowInvalid,
+)
 
 
 class PlainParser:
@@ -20,24 +29,38 @@ class PlainParser:
     def __init__(self, schema: pyarrow.Schema) -> None:
         self._schema = schema
         self._getters = [attrgetter(f"f{number}") for number in range(len(schema))]
-        self._decoder = msgspec.json.Decoder(list[_row_type(schema)])  # type: ignore[misc]  # made here
+        self._row = _row_type(schema)
+        self._array = msgspec.json.Decoder(list[self._row])  # type: ignore[name-defined]  # made here
+        self._message = msgspec.json.Decoder(self._row)
 
     def columns(self, array: bytes) -> ColumnArrays | None:
         """Parse an array of messages; None if one of them is unusual."""
         try:
-            rows = self._decoder.decode(array)
-            return {
-                field.name: pyarrow.array(list(map(get, rows)), field.type)
-                for field, get in zip(self._schema, self._getters, strict=True)
-            }
-        except (
-            msgspec.MsgspecError,
-            UnicodeDecodeError,
-            RecursionError,
-            OverflowError,
-            pyarrow.ArrowInvalid,
-        ):
+            return self._columns(self._array.decode(array))
+        except _UNUSUAL:
             return None
+
+    def each(
+        self, messages: Sequence[Message], parse: Callable[[Message, int], dict[str, Any]]
+    ) -> ColumnArrays | None:
+        """Parse messages one by one, unusual ones by `parse`; None if a value is too large for its column."""
+        rows, decode = [], self._message.decode
+        for message in messages:
+            try:
+                rows.append(decode(message))
+            except _UNUSUAL:
+                found = parse(message, len(rows))
+                rows.append(self._row(*[found.get(name) for name in self._schema.names]))
+        try:
+            return self._columns(rows)
+        except _UNUSUAL:
+            return None
+
+    def _columns(self, rows: list[Any]) -> ColumnArrays:
+        return {
+            field.name: pyarrow.array(list(map(get, rows)), field.type)
+            for field, get in zip(self._schema, self._getters, strict=True)
+        }
 
 
 def plain_parser(schema: pyarrow.Schema) -> PlainParser | None:

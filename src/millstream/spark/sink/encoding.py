@@ -8,6 +8,7 @@ Many rows are encoded at once, without a Python object for each where possible. 
 is joined by commas, so blocks of rows and single messages are joined alike.
 """
 
+import bisect
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
@@ -30,20 +31,61 @@ EncodedRows = bytes | memoryview
 _Written = TypeVar("_Written")
 
 
-def pieces(
-    batch: pyarrow.RecordBatch, columns: Columns, kind: Kind, stream: str, max_bytes: int
-) -> Iterator[EncodedRows]:
-    """Encode rows in pieces of at most `max_bytes`, unless a single row is larger."""
-    count = min(batch.num_rows, 1 + batch.nbytes // max_bytes)
-    for begin, end in _split(batch.num_rows, count):
-        rows = batch.slice(begin, end - begin)
-        piece = _piece(rows, columns, kind, stream)
-        if len(piece) > max_bytes and rows.num_rows > 1:
-            middle = rows.num_rows // 2
-            yield from pieces(rows.slice(0, middle), columns, kind, stream, max_bytes)
-            yield from pieces(rows.slice(middle), columns, kind, stream, max_bytes)
-        else:
-            yield piece
+class Encoded(msgspec.Struct, frozen=True):
+    """Rows that were encoded at once: where each begins, and how many bytes of a separator end each."""
+
+    content: EncodedRows
+    bounds: list[int]
+    separator: int
+
+    def pieces(self, begin: int, end: int, max_bytes: int) -> Iterator[EncodedRows]:
+        """Cut out some rows, in pieces of at most `max_bytes`, unless a single row is larger."""
+        while begin < end:
+            most = self.bounds[begin] + max_bytes + self.separator
+            stop = max(begin + 1, bisect.bisect_right(self.bounds, most, begin, end + 1) - 1)
+            yield self._cut(begin, stop)
+            begin = stop
+
+    def _cut(self, begin: int, end: int) -> EncodedRows:
+        if end - begin == len(self.bounds) - 1:
+            return self.content[: self.bounds[end] - self.separator]
+        # A copy: a view of a few rows would keep the whole batch in memory for as long as they wait.
+        return bytes(self.content[self.bounds[begin] : self.bounds[end] - self.separator])
+
+
+class Encoder:
+    """Encodes the rows of a batch together, whatever their streams: a call costs as much as 200 rows."""
+
+    def __init__(self, rows: pyarrow.RecordBatch, columns: Columns) -> None:
+        self._rows = rows
+        self._columns = columns
+        self._together: dict[Kind, Encoded | None] = {}
+
+    def pieces(self, begin: int, end: int, kind: Kind, stream: str, max_bytes: int) -> Iterator[EncodedRows]:
+        """Return the rows of one stream, in pieces of at most `max_bytes`."""
+        if kind not in self._together:
+            self._together[kind] = self._all(kind, stream)
+        together = self._together[kind]
+        if together is not None:
+            return together.pieces(begin, end, max_bytes)
+        alone = _encoded(self._rows.slice(begin, end - begin), self._columns, kind, stream)
+        return alone.pieces(0, end - begin, max_bytes)
+
+    def _all(self, kind: Kind, stream: str) -> Encoded | None:
+        try:
+            return _encoded(self._rows, self._columns, kind, stream)
+        except (
+            RowError
+        ):  # a row of one stream is at fault, which is found and named by encoding each by itself
+            return None
+
+
+def portions(batch: pyarrow.RecordBatch, max_bytes: int) -> Iterator[pyarrow.RecordBatch]:
+    """Split a batch that holds more than `max_bytes`, so that encoding takes a limited amount of memory."""
+    count = max(1, min(batch.num_rows, 1 + batch.nbytes // max_bytes))
+    for number in range(count):
+        begin = batch.num_rows * number // count
+        yield batch.slice(begin, batch.num_rows * (number + 1) // count - begin)
 
 
 def messages(batch: pyarrow.RecordBatch, columns: Columns, kind: Kind, stream: str) -> list[bytes]:
@@ -65,21 +107,18 @@ def join(pieces: Sequence[EncodedRows], kind: Kind) -> bytes:
     return bodies.join(pieces, as_json=kind is Kind.JSON)
 
 
-def _split(rows: int, count: int) -> Iterator[tuple[int, int]]:
-    for number in range(count):
-        yield rows * number // count, rows * (number + 1) // count
-
-
-def _piece(rows: pyarrow.RecordBatch, columns: Columns, kind: Kind, stream: str) -> EncodedRows:
+def _encoded(rows: pyarrow.RecordBatch, columns: Columns, kind: Kind, stream: str) -> Encoded:
     if columns.fields:
-        return _as_objects(lambda: objects.joined(rows, columns.fields), kind, stream)
-    values = _values_of(rows, stream)
-    joined = _joined(values, _BETWEEN[kind])
-    if kind is not Kind.JSON:
-        return joined + _BETWEEN[kind]
-    if _is_messages(joined, values):
-        return joined
-    return b",".join([_one_message(value, stream) for value in values.to_pylist()])
+        return Encoded(*_as_objects(lambda: objects.joined(rows, columns.fields), kind, stream), len(b","))
+    values, between = _values_of(rows, stream), _BETWEEN[kind]
+    content = _joined(values, between) + between
+    lengths = compute.binary_length(values).to_numpy()
+    if kind is Kind.JSON and not _is_messages(content[:-1], values):
+        messages = [_one_message(value, stream) for value in values.to_pylist()]
+        content = b",".join([*messages, b""])
+        lengths = numpy.fromiter(map(len, messages), numpy.int64, len(messages))
+    bounds = [0, *numpy.cumsum(lengths + len(between), dtype=numpy.int64).tolist()]
+    return Encoded(content, bounds, len(between) if kind is Kind.JSON else 0)
 
 
 # -- Values ----------------------------------------------------------------------------------------

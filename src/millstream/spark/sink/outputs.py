@@ -4,6 +4,7 @@ Every method is one request, retried while that is safe; a refusal raises the cl
 server's message.
 """
 
+import random
 from concurrent.futures import ThreadPoolExecutor
 
 import msgspec
@@ -28,6 +29,8 @@ DEFAULT_CONTENT_TYPE = "application/json"
 _MANY = 8
 """From how many streams on they are opened together."""
 _CONNECTIONS = 8
+_TOGETHER = 200
+"""How many streams are created before those that come next are looked up again."""
 
 
 class OutputStream(msgspec.Struct, frozen=True):
@@ -70,15 +73,31 @@ class Outputs:
         unknown = [name for name in names if name not in self._found]
         if len(unknown) < _MANY or not self.takes_many():
             return
-        found = self._server.named(unknown)
+        missing = self._find_all(unknown)
+        if self._options.create_missing:
+            self._create_all(missing)
+
+    def _find_all(self, names: list[str]) -> list[str]:
+        """Look up streams in a few requests, and return those that there are not."""
+        found = self._server.named(names)
         for name, stream in found.items():
             self._found[name] = self._as_output(
                 name, stream.content_type, closed=stream.closed, has_parts=True
             )
-        missing = [name for name in unknown if name not in found]
-        if missing and self._options.create_missing:
-            with ThreadPoolExecutor(_CONNECTIONS, "millstream-create") as threads:
-                list(threads.map(self._create, missing))
+        return [name for name in names if name not in found]
+
+    def _create_all(self, missing: list[str]) -> None:
+        """Create missing streams, some at a time.
+
+        The other tasks of a batch miss the same ones. Each begins elsewhere, and looks before it goes on, so
+        that they share the work.
+        """
+        begin = random.randrange(len(missing)) if missing else 0
+        ordered = missing[begin:] + missing[:begin]
+        with ThreadPoolExecutor(_CONNECTIONS, "millstream-create") as threads:
+            for first in range(0, len(ordered), _TOGETHER):
+                some = ordered[first : first + _TOGETHER]
+                list(threads.map(self._create, self._find_all(some) if first else some))
 
     def _create(self, name: str) -> None:
         """Create a stream that was not there a moment ago."""

@@ -18,8 +18,9 @@ from millstream.spark.options import SinkOptions
 from millstream.spark.sink import deliveries, encoding, identities
 from millstream.spark.sink.columns import CLOSED, Columns
 from millstream.spark.sink.deliveries import Delivered, Delivery
+from millstream.spark.sink.encoding import EncodedRows
 from millstream.spark.sink.identities import Identity
-from millstream.spark.sink.outputs import Outputs, OutputStream
+from millstream.spark.sink.outputs import Outputs
 from millstream.spark.sink.routing import by_stream
 from millstream.spark.workers import settle
 
@@ -56,7 +57,8 @@ class _Writing:
         )
         try:
             for batch in batches:
-                self._deliver_batch(batch, outputs, delivery)
+                for portion in encoding.portions(batch, options.part_bytes):
+                    self._deliver_batch(portion, outputs, delivery)
             return TaskMessage(identity, partition, delivery.finish())
         except BaseException as error:
             if not isinstance(
@@ -90,23 +92,30 @@ class _Writing:
         deliveries.drop(Outputs(self._options), *found)
 
     def _deliver_batch(self, batch: pyarrow.RecordBatch, outputs: Outputs, delivery: Delivery) -> None:
-        routed = list(by_stream(batch, self._options.stream))
-        outputs.open_all([name for name, _ in routed])
-        for name, rows in routed:
+        if self._columns.has_closed:
+            batch = self._without_ends(batch, outputs, delivery)
+        rows, runs = by_stream(batch, self._options.stream)
+        outputs.open_all([name for name, _, _ in runs])
+        encoder = encoding.Encoder(rows, self._columns)
+        for name, begin, end in runs:
             output = outputs.open(name)
-            kept = rows
-            if self._columns.has_closed:
-                ends = pyarrow.compute.fill_null(rows.column(rows.schema.get_field_index(CLOSED)), False)
-                if pyarrow.compute.any(ends).as_py():
-                    delivery.end(output)
-                    kept = rows.filter(pyarrow.compute.invert(ends))
-            if kept.num_rows:
-                delivery.add(output, self._content(kept, output), kept.num_rows)
+            if output.commit == "producer":  # its requests must not depend on how rows are grouped
+                some = rows.slice(begin, end - begin)
+                content: Iterable[EncodedRows] = encoding.messages(some, self._columns, output.kind, name)
+            else:
+                content = encoder.pieces(begin, end, output.kind, name, self._options.part_bytes)
+            delivery.add(output, content, end - begin)
 
-    def _content(self, rows: pyarrow.RecordBatch, output: OutputStream) -> Iterable[encoding.EncodedRows]:
-        if output.commit == "producer":  # its requests must not depend on how rows are grouped
-            return encoding.messages(rows, self._columns, output.kind, output.name)
-        return encoding.pieces(rows, self._columns, output.kind, output.name, self._options.part_bytes)
+    def _without_ends(
+        self, batch: pyarrow.RecordBatch, outputs: Outputs, delivery: Delivery
+    ) -> pyarrow.RecordBatch:
+        """Mark the streams that end, and leave out the rows that say so."""
+        ends = pyarrow.compute.fill_null(batch.column(batch.schema.get_field_index(CLOSED)), False)
+        ending = by_stream(batch.filter(ends), self._options.stream).runs
+        outputs.open_all([name for name, _, _ in ending])
+        for name, _, _ in ending:
+            delivery.end(outputs.open(name))
+        return batch.filter(pyarrow.compute.invert(ends)) if ending else batch
 
 
 class BatchWriter(DataSourceArrowWriter):

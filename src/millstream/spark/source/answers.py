@@ -18,7 +18,7 @@ from millstream.protocol import headers
 from millstream.protocol.content import DEFAULT_TYPE, Kind, kind_of
 from millstream.spark.json.messages import Message
 from millstream.spark.json.splitting import ArraySplitter, NotAnArrayError, split_array
-from millstream.spark.lookups import Server
+from millstream.spark.lookups import Server, check_incarnation
 
 WHOLE_BYTES = 16 * 2**20
 """Up to this size a response is split at once, which is ten times faster than incrementally. Servers send
@@ -77,7 +77,7 @@ def read_answer(
             download = server.open(stream, params)
             outcome = download.answer
             if outcome.status == 200:
-                _check_incarnation(outcome, incarnation, server.endpoint(stream).url)
+                check_incarnation(outcome, incarnation, server.endpoint(stream).url)
                 passed = 0
                 for found in _portions(download, server.endpoint(stream).url):
                     if isinstance(found, Whole) and not handed_out:
@@ -108,13 +108,6 @@ def read_answer(
                 raise outcome
             raise refusal(server.endpoint(stream), server.ask(params), outcome, server.terms)
         time.sleep(delay_s)
-
-
-def _check_incarnation(answer: Answer, expected: str | None, url: str) -> None:
-    """Refuse content of another stream than the one that was planned."""
-    found = text(answer, headers.STREAM_INCARNATION)
-    if None not in (expected, found) and expected != found:
-        raise errors.StreamGoneError("The stream was deleted, and made anew", url=url)
 
 
 def apart(found: Portion | Whole) -> Portion:

@@ -98,6 +98,13 @@ def needs_rows(schema: pyarrow.Schema) -> bool:
     return "offset" in schema.names or "value" in schema.names
 
 
+def row_counts(counted: Iterable[tuple[str, int]], schema: pyarrow.Schema) -> pyarrow.RecordBatch:
+    """Make a batch of how many rows ranges have."""
+    found = list(counted)
+    made = {"stream": [stream for stream, _ in found], "rows": [rows for _, rows in found]}
+    return pyarrow.RecordBatch.from_pydict({name: made[name] for name in schema.names}, schema=schema)
+
+
 def _slices(
     stream: str, time: str | None, made: ColumnArrays, schema: pyarrow.Schema
 ) -> Iterator[pyarrow.RecordBatch]:

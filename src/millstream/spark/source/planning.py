@@ -84,7 +84,7 @@ def _split(one: Range, target: int, step: Step) -> Iterator[Range]:
         cut = _walk(one, begin.offset, target, step)
         if cut == one.end.offset:
             break
-        between = Position(cut)
+        between = Position(cut, incarnation=one.start.incarnation)
         yield Range(one.stream, begin, between)
         begin = between
     yield Range(one.stream, begin, one.end)

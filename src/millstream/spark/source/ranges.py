@@ -18,6 +18,7 @@ import numpy
 from millstream.client.core import errors
 from millstream.protocol.content import Kind
 from millstream.spark.json.messages import Message, Numbers
+from millstream.spark.json.splitting import count_elements
 from millstream.spark.lookups import Server
 from millstream.spark.source.answers import Portion, Whole, apart, first_units, read_answer, units
 from millstream.spark.source.offsets import byte_count, bytes_between
@@ -86,6 +87,17 @@ def read_messages(server: Server, one: Range, *, times: bool = False) -> Iterato
             yield Unsplit(one.stream, found)
         elif found.values:
             yield numbering.rows(found, found.values)
+
+
+def count_rows(server: Server, one: Range) -> int:
+    """Count the rows of a range without making them."""
+    cutter, rows = _Cutter(), 0
+    for found in _content(server, one, times=False):
+        if isinstance(found, Whole):
+            rows += count_elements(found.array)
+        else:
+            rows += len(found.values if found.kind is Kind.JSON else cutter.feed(found))
+    return rows + bool(cutter.held)
 
 
 def _content(server: Server, one: Range, times: bool) -> Iterator[Portion | Whole]:

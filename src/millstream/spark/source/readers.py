@@ -3,9 +3,10 @@
 Planning runs in one process on the driver, reading in workers, which receive the pickled reader.
 """
 
+import itertools
 import logging
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator
+from typing import Any, TypeVar
 
 import pyarrow
 from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
@@ -23,19 +24,20 @@ from millstream.client.core import errors
 from millstream.spark.lookups import Found, Server
 from millstream.spark.options import OptionError, SourceOptions
 from millstream.spark.source import offsets, planning, ranges
-from millstream.spark.source.batches import End, needs_rows, record_batches
+from millstream.spark.source.batches import End, needs_rows, record_batches, row_counts
 from millstream.spark.source.counting import Budget
 from millstream.spark.source.following import DataLossError, Follower
 from millstream.spark.source.holding import Holding, no_earlier
 from millstream.spark.source.offsets import Position, Positions
 from millstream.spark.source.planning import Partition, Range
+from millstream.spark.source.prepared import PreparedRanges, can_be_kept, key_of
 from millstream.spark.source.ranges import RangeError, Rows, Unsplit
 from millstream.spark.source.schemas import TIMESTAMP, fields_of
 from millstream.spark.workers import settle
 
 _log = logging.getLogger(__name__)
 
-_Read = Callable[..., Iterator[Rows | Unsplit]]
+T = TypeVar("T")
 
 
 class StreamPartition(InputPartition):
@@ -80,15 +82,71 @@ class _Reading:
         if not isinstance(partition, StreamPartition):
             return iter(())
         settle()
-        fields = fields_of(self.options, self.schema)
-        schema = to_arrow_schema(self.schema, timezone="UTC")
-        read = ranges.read_range if fields is None or needs_rows(schema) else ranges.read_messages
-        found = (rows for one in partition.ranges for rows in self._range(one, read))
-        return record_batches(found, schema, fields)
+        return (
+            self._through_files(partition.ranges)
+            if self.options.cache_directory
+            else self._made(partition.ranges)
+        )
 
-    def _range(self, one: Range, read: _Read) -> Iterator[Rows | Unsplit | End]:
+    def _made(self, some: Iterable[Range]) -> Iterator[pyarrow.RecordBatch]:
+        """Read ranges and make their columns, small ranges together."""
+        fields, schema = fields_of(self.options, self.schema), to_arrow_schema(self.schema, timezone="UTC")
+        if self.options.counts:
+            counted = (
+                (one.stream, rows) for one in some for rows in self._unless_lost(one, self._count(one))
+            )
+            return iter([row_counts(counted, schema)])
+        return record_batches((rows for one in some for rows in self._range(one)), schema, fields)
+
+    def _through_files(self, some: Iterable[Range]) -> Iterator[pyarrow.RecordBatch]:
+        """Take the columns of large ranges from files, if they are there."""
+        fields, schema = fields_of(self.options, self.schema), to_arrow_schema(self.schema, timezone="UTC")
+        prepared = PreparedRanges(self.options.cache_directory or "", self.options.cache_bytes)
+
+        def kept(one: Range) -> Iterator[pyarrow.RecordBatch]:
+            # Asked each time, so that a stream that is gone, trimmed or forbidden is the same with files.
+            self.server.check(one.stream, one.start.offset, one.start.incarnation)
+            yield from prepared.batches(
+                key_of(self.server.url, one, schema, fields), lambda: self._all_of(one)
+            )
+
+        for keeps, group in itertools.groupby(some, can_be_kept):
+            if not keeps:
+                yield from self._made(group)
+                continue
+            for one in group:
+                yield from self._unless_lost(one, kept(one))
+                if self._shows_end(one):
+                    yield from record_batches([End(one.stream, ranges.end_of(one))], schema, fields)
+
+    def _all_of(self, one: Range) -> Iterator[pyarrow.RecordBatch]:
+        """Make the columns of one range, or fail."""
+        fields, schema = fields_of(self.options, self.schema), to_arrow_schema(self.schema, timezone="UTC")
+        if self.options.counts:
+            return iter([row_counts([(one.stream, rows) for rows in self._count(one)], schema)])
+        return record_batches(self._read(one), schema, fields)
+
+    def _read(self, one: Range) -> Iterator[Rows | Unsplit]:
+        fields = fields_of(self.options, self.schema)
+        if fields is None or needs_rows(to_arrow_schema(self.schema, timezone="UTC")):
+            return ranges.read_range(self.server, one, times=self._has_times)
+        return ranges.read_messages(self.server, one, times=self._has_times)
+
+    def _count(self, one: Range) -> Iterator[int]:
+        yield ranges.count_rows(self.server, one)
+
+    def _range(self, one: Range) -> Iterator[Rows | Unsplit | End]:
+        yield from self._unless_lost(one, self._read(one))
+        if self._shows_end(one):
+            yield End(one.stream, ranges.end_of(one))
+
+    def _shows_end(self, one: Range) -> bool:
+        return one.ends_stream and self.options.include_closed
+
+    def _unless_lost(self, one: Range, found: Iterator[T]) -> Iterator[T]:
+        """Fail because the range is gone, or go on without the rest of it."""
         try:
-            yield from read(self.server, one, times=self._has_times)
+            yield from found
         except (errors.StreamNotFoundError, errors.StreamGoneError, RangeError) as error:
             if self.options.fail_on_data_loss:
                 raise DataLossError(
@@ -96,8 +154,6 @@ class _Reading:
                     "Set the option failOnDataLoss to false to go on without the rest"
                 ) from error
             _log.warning("%s was read only in part: %s", one.stream, error)
-        if one.ends_stream and self.options.include_closed:
-            yield End(one.stream, ranges.end_of(one))
 
 
 class BatchReader(DataSourceReader):

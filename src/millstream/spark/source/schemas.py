@@ -16,6 +16,7 @@ from pyspark.sql.types import (
     DecimalType,
     FractionalType,
     IntegralType,
+    LongType,
     MapType,
     StringType,
     StructField,
@@ -45,6 +46,10 @@ _SCALARS = (
 )
 
 
+COUNTED = StructType().add(STREAM, StringType(), nullable=False).add("rows", LongType(), nullable=False)
+"""The columns with the option `counts`."""
+
+
 class SchemaError(ValueError):
     """The source cannot provide this schema."""
 
@@ -65,6 +70,10 @@ def own_columns(options: SourceOptions, value: DataType) -> StructType:
 
 def checked(options: SourceOptions, schema: StructType) -> StructType:
     """Check a user's schema."""
+    if options.counts:
+        if schema.fieldNames() != COUNTED.fieldNames():
+            raise SchemaError("with the option counts the columns are stream and rows; leave the schema out")
+        return COUNTED
     for field in schema.fields:
         if field.name == CLOSED and not options.include_closed:
             raise OptionError("includeClosed", "is needed for the column closed; set it to true")
@@ -85,6 +94,8 @@ def checked(options: SourceOptions, schema: StructType) -> StructType:
 
 def fields_of(options: SourceOptions, schema: StructType) -> Fields | None:
     """Return the columns that are fields of messages; None if there are none."""
+    if options.counts:
+        return None
     corrupt = options.column_name_of_corrupt_record
     own = {name for name in _OWN if name != TIMESTAMP or options.include_timestamp}
     names = [name for name in schema.fieldNames() if name not in own]

@@ -1,6 +1,7 @@
 """Encoding: every row is one message, in pieces that are never too large."""
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 import numpy
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 from millstream.protocol.content import Kind
 from millstream.spark.sink.columns import Columns, RowError
-from millstream.spark.sink.encoding import join, messages, pieces
+from millstream.spark.sink.encoding import EncodedRows, Encoder, join, messages
 
 VALUE = Columns(by_row=False, fields=(), has_closed=False)
 OBJECT = Columns(by_row=False, fields=("a b", "n"), has_closed=False)
@@ -20,6 +21,12 @@ JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
     max_leaves=5,
 )
+
+
+def pieces(
+    rows: pyarrow.RecordBatch, columns: Columns, kind: Kind, stream: str, max_bytes: int
+) -> Iterator[EncodedRows]:
+    return Encoder(rows, columns).pieces(0, rows.num_rows, kind, stream, max_bytes)
 
 
 def _values(values: list[Any]) -> pyarrow.RecordBatch:
@@ -98,6 +105,31 @@ def test_text_ends_every_row_with_a_line_break_and_bytes_nothing() -> None:
     for kind, expected in ((Kind.TEXT, b"a\nb\n"), (Kind.BINARY, b"ab")):
         assert join(list(pieces(_values(["a", "b"]), VALUE, kind, "s", 100)), kind) == expected
         assert join(messages(_values(["a", "b"]), VALUE, kind, "s"), kind) == expected
+
+
+@given(st.lists(st.lists(JSON, min_size=1, max_size=5), min_size=1, max_size=6), st.integers(1, 60))
+def test_streams_whose_rows_are_encoded_together_have_what_each_would_have_alone(
+    streams: list[list[Any]], max_bytes: int
+) -> None:
+    texts = [[json.dumps(one, separators=(",", ":")) for one in found] for found in streams]
+    for columns, name in ((VALUE, "value"), (Columns(False, ("a b",), False), "a b")):
+        whole = pyarrow.record_batch([[text for found in texts for text in found]], names=[name])
+        encoder, begin = Encoder(whole, columns), 0
+        for found in texts:
+            alone = pyarrow.record_batch([found], names=[name])
+            kinds = [Kind.JSON] if columns.fields else [Kind.JSON, Kind.TEXT, Kind.BINARY]
+            for kind in kinds:
+                made = list(encoder.pieces(begin, begin + len(found), kind, "s", max_bytes))
+                assert join(made, kind) == join(messages(alone, columns, kind, "s"), kind)
+            begin += len(found)
+
+
+def test_a_stream_whose_row_is_at_fault_is_named_and_the_others_are_encoded() -> None:
+    encoder = Encoder(_values(["1", "2", "no", "3"]), VALUE)
+    assert join(list(encoder.pieces(0, 2, Kind.JSON, "first", 100)), Kind.JSON) == b"[1,2]"
+    with pytest.raises(RowError, match="a row for second is not JSON: 'no'"):
+        list(encoder.pieces(2, 3, Kind.JSON, "second", 100))
+    assert join(list(encoder.pieces(3, 4, Kind.JSON, "third", 100)), Kind.JSON) == b"[3]"
 
 
 def test_numbers_that_json_lacks_are_found_however_deep() -> None:

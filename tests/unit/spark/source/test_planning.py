@@ -72,6 +72,13 @@ def test_a_stream_that_has_just_joined_and_one_made_anew_hold_nothing_yet() -> N
     assert partitions({"s": Position(at(9))}, {"s": Position(at(0))}, step_by(1), partition_bytes=30) == []
 
 
+def test_each_part_of_a_range_knows_which_of_the_streams_of_its_name_it_is_of() -> None:
+    start, end = Position(at(0), incarnation="a"), Position(at(100), incarnation="a")
+    found = partitions({"s": start}, {"s": end}, step_by(1), partition_bytes=30)
+    assert len(found) > 1
+    assert {one.start.incarnation for partition in found for one in partition} == {"a"}
+
+
 def test_ranges_whose_size_nobody_knows_stay_whole_and_alone() -> None:
     start = {name: Position("x", total=0) for name in "ab"}
     end = {name: Position("y", total=9) for name in "ab"}

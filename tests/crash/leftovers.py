@@ -44,8 +44,6 @@ def check_room(world: World, catalog: Catalog) -> None:
             first = stream.base + number * size
             ranges = [(stream.start, stream.start + 1), *needed(stream.start, stream.tail, stream.shared)]
             wanted = any(first < end and start < first + size for start, end in ranges)
-        # A crash, and then a PATCH, may leave files of a layout in which the stream was not finished.
-        wanted |= stream.is_retention_changed and edition == place.layout.edition
         wanted |= _first_file_of_a_fork(stream.start, stream.base, number)
         world.check(wanted, f"{path}: is left of {stream.name}, from {stream.start} to {stream.tail}")
 

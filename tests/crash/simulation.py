@@ -101,6 +101,7 @@ class Simulation:
                     self.machine.boot()
                     self._generation(steps)
                 self.machine.boot()
+                self.machine.shut_down()
         finally:
             writing._SYNC_EACH = usual
             for name, size in usual_sizes.items():

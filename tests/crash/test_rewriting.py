@@ -1,5 +1,6 @@
 """Files that no longer suit a stream (rule X10): limits that are set later, and trims, free room."""
 
+import errno
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -8,7 +9,8 @@ import pytest
 from engines.driving import Engine
 from millstream.protocol.offsets import NOW
 from millstream.store.log.cache.stream_cache import content_of
-from millstream.store.log.catalog.rows import Row
+from millstream.store.log.catalog.database import Catalog
+from millstream.store.log.catalog.rows import Changes, Row
 from millstream.store.log.files import layout
 from millstream.store.log.files.places import Filed
 from millstream.store.log.tools.check import verify
@@ -187,3 +189,32 @@ def test_a_fork_reads_where_its_source_began_in_the_middle_of_a_block(engine: En
         engine.restart()
         assert engine.content("/f") == content
         assert engine.content("/s") == b""
+
+
+@pytest.mark.parametrize("crashes", [False, True])
+@pytest.mark.parametrize("is_deleted", [False, True])
+def test_files_of_another_length_do_not_stay_after_a_checkpoint_that_did_not_finish(
+    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, crashes: bool, is_deleted: bool
+) -> None:
+    """It had begun short files for a stream that kept little; a PATCH makes them long."""
+    engine.configure("/s", retain_bytes=str(128 * KIB))
+    content = fill(engine, 100)
+
+    def fail(_: Catalog, changes: Changes) -> None:
+        list(changes.changed)
+        raise OSError(errno.ENOSPC, "no space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Catalog, "checkpoint", fail)
+        engine.checkpoint()
+    assert len(list(tmp_path.glob("streams/*/*.bin"))) > 4
+    if crashes:
+        engine.crash()
+    engine.configure("/s", retain_bytes="none")
+    if is_deleted:
+        engine.delete("/s")
+    settle(engine)
+    assert len(list(tmp_path.glob("streams/*/*.bin"))) == (0 if is_deleted else 1)
+    if not is_deleted:
+        engine.restart()
+        assert content.endswith(engine.content("/s"))

@@ -206,8 +206,8 @@ class UnsyncedCheckpoint(Checkpoint):
             file.write([data], 0)
             file.close()
         snapshots = [msgspec.structs.replace(snapshot, parts=[]) for snapshot in self.snapshots]
-        rest = (self.removed, self.trimmed, self.released_parts, self.changed_bytes)
-        return Checkpoint(self.lsn, self.last_id, snapshots, *rest).write(disk, catalog)
+        values = msgspec.structs.asdict(self) | {"snapshots": snapshots}
+        return Checkpoint(**values).write(disk, catalog)
 
 
 class UnsyncedEngine(WatchedEngine):

@@ -226,7 +226,7 @@ class Folder:
         entry.stream = stream
         entry.logged_deadline_ms = stream.deadline_ms or 0
         entry.publish()
-        self._streams.dirty[stream.id] = entry
+        self._streams.note_changed(entry)
         self._unsaved.add(stream.id)
 
     async def flush(self) -> None:

@@ -41,6 +41,12 @@ def media_type(content_type: bytes) -> bytes:
 
 
 @lru_cache(maxsize=1024)
+def shared_type(content_type: bytes) -> bytes:
+    """Give the one object for all content types that are equal: a million streams have few different ones."""
+    return content_type
+
+
+@lru_cache(maxsize=1024)
 def kind_of(content_type: bytes) -> Kind:
     """Tell how a new stream of this type is framed."""
     essence = media_type(content_type)

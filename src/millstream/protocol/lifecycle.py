@@ -9,7 +9,7 @@ PROTOCOL.md 4.1, 5.1, 5.4; rules C1, C4 to C6, F2, X4, X7.
 import msgspec
 
 from millstream.protocol import attributes, json_frames, retention
-from millstream.protocol.content import DEFAULT_TYPE, Kind, kind_of, same_type
+from millstream.protocol.content import DEFAULT_TYPE, Kind, kind_of, same_type, shared_type
 from millstream.protocol.errors import MalformedError
 from millstream.protocol.requests import CreateRequest
 from millstream.protocol.retention import KEEP_ALL, Retention
@@ -90,11 +90,12 @@ def plan_create(
     id: int, name: str, request: CreateRequest, now_ms: int, usual: Retention = KEEP_ALL
 ) -> Create:
     """Decide a PUT on a free name; `usual` is the retention of streams that set none."""
+    content_type = shared_type(request.content_type or DEFAULT_TYPE)
     stream = Stream(
         id=id,
         name=name,
-        content_type=request.content_type or DEFAULT_TYPE,
-        kind=kind_of(request.content_type or DEFAULT_TYPE),
+        content_type=content_type,
+        kind=kind_of(content_type),
         created_ms=now_ms,
         lifetime=request.lifetime,
         retention=request.retention.or_else(usual),

@@ -47,37 +47,38 @@ class Fork(msgspec.Struct, frozen=True, gc=False):
 class Stream(msgspec.Struct, omit_defaults=True, gc=False):
     """All that decisions about a stream depend on."""
 
+    # Those that an append needs come first: among many streams, each line of the cache counts.
     id: int
     name: str
     content_type: bytes
     kind: Kind
     created_ms: int
-    lifetime: Lifetime = FOREVER
-    requested_lifetime: Lifetime = FOREVER
-    deadline_ms: int | None = None
     tail: int = 0
     closed: bool = False
-    closed_by: Stamp | None = None
+    soft_deleted: bool = False
+    deadline_ms: int | None = None
+    lifetime: Lifetime = FOREVER
+    retention: Retention = KEEP_ALL
+    start: int = 0
+    written_ms: int = 0
+    """When the last append arrived, an inherited one of a fork; 0 if there was none, or not since this is
+    recorded."""
     last_seq: bytes | None = None
     producers: dict[bytes, ProducerState] | None = None
     """By id, in the order of their last use; None until a stamped append needs them."""
     fork: Fork | None = None
-    fork_count: int = 0
-    soft_deleted: bool = False
+    first_ms: int = 0
+    """When the first append that is kept arrived; 0 if that was when the stream was created."""
     staged: Staged | None = None
-    retention: Retention = KEEP_ALL
+    closed_by: Stamp | None = None
+    fork_count: int = 0
+    requested_lifetime: Lifetime = FOREVER
     requested_retention: Retention = KEEP_ALL
-    start: int = 0
     first_append: int = 0
     marks: Marks = ()
     shared: Shared | None = None
     producer_floor: int = NO_FLOOR
     """The highest epoch of all producers that were forgotten."""
-    written_ms: int = 0
-    """When the last append arrived, an inherited one of a fork; 0 if there was none, or not since this is
-    recorded."""
-    first_ms: int = 0
-    """When the first append that is kept arrived; 0 if that was when the stream was created."""
     closed_ms: int = 0
     """When the stream was closed, if not by its last append."""
     attributes: bytes = attributes.NONE

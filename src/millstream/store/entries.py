@@ -78,20 +78,23 @@ class StreamEntry(msgspec.Struct, eq=False, gc=False):
     Nothing that it holds refers to it, so the collector of garbage need not look at a million of them.
     """
 
+    # Those that an append needs come first: among many streams, each line of the cache counts.
     stream: Stream
     source: "StreamEntry | None"
     content: Content
-    indexes: dict[int, Index] | None = None
+    used: bool = False
+    """Whether it was looked up since it was last considered for eviction."""
+    refusal: NotSaved | None = None
+    """Why no change of this stream is accepted, if none is."""
+    changed_in: int = 0
+    """Between which checkpoints it has changed last, as an engine counts them."""
     tail: int = _NOT_DURABLE
     closed: bool = False
     start: int = 0
-    staged: dict[int, Piece] = _NOTHING_STAGED
     logged_deadline_ms: int = 0
-    refusal: NotSaved | None = None
-    """Why no change of this stream is accepted, if none is."""
-    used: bool = False
-    """Whether it was looked up since it was last considered for eviction."""
+    staged: dict[int, Piece] = _NOTHING_STAGED
     watched_ms: int = NOT_WATCHED
+    indexes: dict[int, Index] | None = None
     shown: Configuration | None = None
     """The durable configuration, while that of the accepted state is not durable yet."""
     hidden_changes: int = 0

@@ -8,11 +8,16 @@ time of its arrival (rule X7).
 
 Most streams in memory hold no pieces: their bytes are in files. Those share one empty list. What was given
 to others (`all`) is shared with them, too: the next change makes a copy.
+
+Where there are very many streams, most of those that have any hold a few, and memory that was not touched
+for a while is slow. So a few pieces with their ends and times are in one tuple, until there are more of
+them, or somebody looks for one: one object instead of six, and none that the collector of garbage looks at
+for long.
 """
 
 from array import array
 from bisect import bisect_left, bisect_right
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 import msgspec
 
@@ -31,56 +36,86 @@ _NO_NUMBERS: Final = array("Q")
 _NO_PIECES: Final[list[Piece]] = []  # shared: a list and an array for each stream would be 150 bytes
 
 
+_MOST_FEW: Final = 3 * 8
+
+Few = tuple[Any, ...]
+"""Pieces, each followed by its end and its time."""
+
+
+def unfolded(few: Few) -> "tuple[list[Piece], array[int], array[int]]":
+    """Give a few pieces, their ends and their times."""
+    return list(few[::3]), array("Q", few[1::3]), array("Q", few[2::3])
+
+
 class Pieces(msgspec.Struct, eq=False, gc=False):
     """A growing run of bytes that keeps its append boundaries."""
 
     base: int
     end: int = 0
+    _few: Few = ()
+    """All of them, while there are few; then the others are empty."""
+    _pieces: list[Piece] = msgspec.field(default_factory=lambda: _NO_PIECES)
     _ends: "array[int]" = msgspec.field(default_factory=lambda: _NO_NUMBERS)
     _times: "array[int]" = msgspec.field(default_factory=lambda: _NO_NUMBERS)
-    _pieces: list[Piece] = msgspec.field(default_factory=lambda: _NO_PIECES)
     _is_shared: bool = True
 
     def __post_init__(self) -> None:
         self.end = self.base
 
     def __len__(self) -> int:
-        return len(self._pieces)
+        return len(self._pieces) or len(self._few) // 3
 
     def append(self, piece: Piece, time_ms: int) -> None:
         """Add a piece at the end, with the time of its arrival."""
+        self.end = end = self.end + len(piece)
+        if not self._pieces:
+            self._few = few = (*self._few, piece, end, time_ms)
+            if len(few) > _MOST_FEW:
+                self._unfold()
+            return
         if self._is_shared:
             self._copy()
-        self.end += len(piece)
-        self._ends.append(self.end)
+        self._ends.append(end)
         self._times.append(time_ms)
         self._pieces.append(piece)
 
+    def _unfold(self) -> None:
+        """Bring all pieces where they can be found by position."""
+        if self._few:
+            self._pieces, self._ends, self._times = unfolded(self._few)
+            self._few, self._is_shared = (), False
+
     def bounds(self, position: int) -> tuple[int, int]:
         """Give the start and end of the piece that holds the byte at `position`."""
+        self._unfold()
         index = bisect_right(self._ends, position)
         return self._ends[index - 1] if index else self.base, self._ends[index]
 
     def count(self, position: int) -> int:
         """Count the pieces that end at or before a position."""
+        self._unfold()
         return bisect_right(self._ends, position)
 
     def start_of(self, append: int) -> int:
         """Give where a piece begins, by its number; the end of all for the number after the last."""
+        self._unfold()
         return self._ends[append - 1] if append else self.base
 
     def time_of(self, append: int) -> int:
         """Give when a piece arrived."""
+        self._unfold()
         return self._times[append]
 
     def arrived_before(self, time_ms: int) -> int:
         """Count the pieces that arrived before a time."""
+        self._unfold()
         return bisect_left(self._times, time_ms)
 
     def fetch(self, start: int, end: int) -> bytes:
         """Give the bytes from start to end."""
         if start >= end:
             return b""
+        self._unfold()
         first = bisect_right(self._ends, start)
         last = bisect_right(self._ends, end - 1)
         skipped = start - (self._ends[first - 1] if first else self.base)
@@ -93,11 +128,16 @@ class Pieces(msgspec.Struct, eq=False, gc=False):
 
     def all(self) -> "tuple[list[Piece], array[int], array[int]]":
         """Give the pieces, their ends and their times, which nobody changes from now on."""
+        self._unfold()
         self._is_shared = True
         return self._pieces, self._ends, self._times
 
     def drop(self, until: int) -> None:
         """Drop the pieces before a position, which must be the end of one of them."""
+        few = self._few
+        while few and few[1] <= until:
+            few = few[3:]
+        self._few = few
         count = bisect_right(self._ends, until)
         if count == len(self._pieces):
             self._ends, self._times, self._pieces = _NO_NUMBERS, _NO_NUMBERS, _NO_PIECES
@@ -142,6 +182,7 @@ class TrimmedPieces(Pieces, eq=False, gc=False):
         """Drop the bytes before a position, except those that forks share."""
         if start <= self.base:
             return
+        self._unfold()
         count = bisect_right(self._ends, start)
         if shared is None:
             self._dropped += count

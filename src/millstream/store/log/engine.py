@@ -306,7 +306,7 @@ class LogEngine:
                 _log.error("%s", error)
                 continue
             if entry is not None:
-                self.streams.dirty[id] = entry
+                self.streams.note_changed(entry)
         self._former_after = ids[-1] if ids else None
         return len(ids)
 

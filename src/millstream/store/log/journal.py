@@ -87,7 +87,7 @@ class LogJournal:
         source = entry.source
         self._cache.add(entry)
         if source is not None:
-            self._cache.dirty[source.stream.id] = source
+            self._cache.note_changed(source)
         forks = source.stream.fork_count if source is not None else 0
         self._queue(entry, CreateMeta(plan.stream, forks), plan.data)
         return self._publish_when_durable(entry, plan)
@@ -116,7 +116,7 @@ class LogJournal:
         meta = EndMeta(removed, source.stream.id if source else 0, source.stream.fork_count if source else 0)
         self._queue(entry, meta)
         if source is not None:
-            self._cache.dirty[source.stream.id] = source
+            self._cache.note_changed(source)
         for gone in ending.removed:
             self._cache.remove(gone)
             self._cache.close_files(gone)
@@ -243,7 +243,9 @@ class LogJournal:
     # -- Records ---------------------------------------------------------------------------------
 
     def _queue(self, entry: StreamEntry, meta: Meta, payload: bytes = b"") -> None:
-        self._cache.dirty[entry.stream.id] = entry
+        cache = self._cache
+        if entry.changed_in != cache.period:
+            cache.note_changed(entry)
         self._submit(entry.stream.id, meta, payload)
 
     def _submit(self, id: int, meta: Meta, payload: bytes = b"") -> None:

@@ -47,6 +47,7 @@ def recover(catalog: Catalog, log: Log, files: StreamFiles) -> StreamCache:
     for record in log.recover(catalog.fact(APPLIED_LSN)):
         with _explained(record):
             _replay(cache, files, record)
+    cache.unfinished.update(cache.dirty, cache.removed)  # a crash may have ended a checkpoint of them
     cache.load_staged()
     for entry in cache.by_id.values():
         entry.publish()
@@ -92,7 +93,7 @@ def _replay(cache: StreamCache, files: StreamFiles, record: Record) -> None:
         _keep(cache, meta)
         return
     entry = _get(cache, record.stream_id)
-    cache.dirty[record.stream_id] = entry
+    cache.note_changed(entry)
     cache.changed_bytes += len(record.payload)
     if isinstance(meta, AppendMeta):
         _append(cache, entry, meta, record.payload)
@@ -133,13 +134,13 @@ def _keep(cache: StreamCache, meta: RowsMeta) -> None:
 def _add_fork(cache: StreamCache, source: StreamEntry, meta: CreateMeta) -> None:
     source.stream.fork_count = meta.source_forks
     forks.share(source.stream, meta.stream.base)
-    cache.dirty[source.stream.id] = source
+    cache.note_changed(source)
 
 
 def _remove_fork(cache: StreamCache, source: StreamEntry, meta: EndMeta) -> None:
     source.stream.fork_count = meta.source_forks
     forks.unshare(source.stream)
-    cache.dirty[source.stream.id] = source
+    cache.note_changed(source)
 
 
 def _add(

@@ -16,9 +16,9 @@ from typing import Final
 from millstream.store.entries import StreamEntry
 from millstream.store.log.files.content import StreamContent
 
-ENTRY_BYTES: Final = 980
-"""A stream without a fork, with its content and its places in the tables, but without its texts."""
-_SLOT_BYTES: Final = 110  # for each place in a pack after the first
+ENTRY_BYTES: Final = 1_040
+"""A stream without a fork, with its content and its places in the tables, but without its name."""
+_SLOT_BYTES: Final = 115  # for each place in a pack after the first
 _FORK_BYTES: Final = 160
 _DEADLINE_BYTES: Final = 180  # its time in the schedule, too
 _PRODUCERS_BYTES: Final = 200
@@ -71,7 +71,7 @@ class MemoryUse:
 def fixed_bytes(entry: StreamEntry) -> int:
     """Give what a stream takes as long as it exists."""
     stream = entry.stream
-    size = ENTRY_BYTES + len(stream.name) + len(stream.content_type)
+    size = ENTRY_BYTES + len(stream.name)  # content types are shared
     if stream.fork is not None:
         size += _FORK_BYTES + len(stream.fork.source_name)
     return size

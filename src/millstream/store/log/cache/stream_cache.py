@@ -20,6 +20,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from itertools import groupby
 
+from millstream.protocol.content import shared_type
 from millstream.protocol.streams import Stream
 from millstream.store.base import FilePart
 from millstream.store.entries import StreamEntry
@@ -48,12 +49,16 @@ class StreamCache:
         self.by_name: dict[str, StreamEntry] = {}
         self.by_id: dict[int, StreamEntry] = {}
         self.dirty: dict[int, StreamEntry] = {}
+        self.period = 1
+        """Counts checkpoints that have begun; an entry that has `changed_in` it is in `dirty`."""
         self.changed_bytes = 0
         """How many bytes were logged since the last checkpoint."""
         self.frees_room = False
         """Whether the next checkpoint removes files."""
         self.removed: dict[int, list[str]] = {}
         """Streams that are gone, though the catalog may still have them, and their files."""
+        self.unfinished: set[int] = set()
+        """Streams for which a checkpoint that did not finish may have written files (`saving.unfinished`)."""
         self.unsaved_names = SortedNames()
         self.released_files: list[str] = []
         """Files of format 3 that the catalog needs no more; the next checkpoint removes them."""
@@ -141,7 +146,8 @@ class StreamCache:
     def add(self, entry: StreamEntry) -> None:
         """Add a new stream."""
         stream = entry.stream
-        self.by_id[stream.id] = self.by_name[stream.name] = self.dirty[stream.id] = entry
+        self.by_id[stream.id] = self.by_name[stream.name] = entry
+        self.note_changed(entry)
         self.unsaved_names.add(stream.name)
         self.memory.add(entry)
 
@@ -170,7 +176,18 @@ class StreamCache:
     def release_files(self, entry: StreamEntry, names: list[str]) -> None:
         """Let the next checkpoint remove files that the catalog needs no more, and forget them."""
         self.released_files += names
+        self.note_changed(entry)
+
+    def note_changed(self, entry: StreamEntry) -> None:
+        """Note that the catalog does not have a stream as it is now; the next checkpoint saves it."""
         self.dirty[entry.stream.id] = entry
+        entry.changed_in = self.period
+
+    def begin_period(self) -> dict[int, StreamEntry]:
+        """Begin to collect what changes from now on; gives what has changed before."""
+        dirty, self.dirty = self.dirty, {}
+        self.period += 1
+        return dirty
 
     def release_parts(self, stream_id: int, numbers: list[int]) -> None:
         """Note that the files of parts can go once the catalog lists them no more."""
@@ -188,6 +205,7 @@ class StreamCache:
     def note_saved(self, entry: StreamEntry) -> None:
         """Note that the catalog has a stream, as it was not long ago."""
         self.unsaved_names.discard(entry.stream.name)
+        self.unfinished.discard(entry.stream.id)
         self.memory.recount(entry)
 
     @property
@@ -247,7 +265,9 @@ class StreamCache:
                 raise DamagedError(f"catalog.db: {fork.source_name}, the source of {row.name}, is missing.")
             rows.append((above, above.stream()))
         for row, stream in reversed(rows):
-            content = StreamContent.of(self._files, stream, row.flushed, row.appends, row.where())
+            stream.content_type = shared_type(stream.content_type)
+            flushed = stream.tail if row.flushed == stream.tail else row.flushed  # one object, mostly
+            content = StreamContent.of(self._files, stream, flushed, row.appends, row.where())
             entry = StreamEntry(stream, entry, content)
             entry.publish()
             if stream.producers is not None:  # of a former version, which had no rows for them

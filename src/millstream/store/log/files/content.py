@@ -38,7 +38,7 @@ from millstream.store.log.files.packs import PackedBytes, slot_bytes
 from millstream.store.log.files.places import NOWHERE, Filed, Former, Packed, Place, Slot
 from millstream.store.log.files.sums import ContentSums
 from millstream.store.log.files.writing import NOTHING_TRIMMED, Unflushed
-from millstream.store.pieces import Piece, Pieces
+from millstream.store.pieces import Pieces
 
 
 class SavedBytes(Protocol):
@@ -80,19 +80,21 @@ class SavedBytes(Protocol):
         ...
 
 
-class StreamContent(msgspec.Struct, eq=False, gc=False):
-    """The bytes of one stream. There is one for each stream in memory, so the garbage collector skips it."""
+class StreamContent(Pieces, kw_only=True, eq=False, gc=False):
+    """The bytes of one stream: those that are saved, and as pieces those that are not.
 
+    There is one for each stream in memory, so the garbage collector skips it.
+    """
+
+    _saved: SavedBytes
+    _place: Place
+    _extent: Extent
     _files: StreamFiles
     _id: int
-    _base: int
+    _stream_base: int
     _layout: Layout
     _created_ms: int
-    _pieces: Pieces
-    _extent: Extent
     _saved_extent: Extent
-    _place: Place
-    _saved: SavedBytes
     _next_layout: Layout | None = None
     """That of files which may exist: a checkpoint was to write it to them, and did not finish."""
 
@@ -106,7 +108,18 @@ class StreamContent(msgspec.Struct, eq=False, gc=False):
         saved = _open(files, id, base, created_ms, place, flushed, appends)
         # When a stream in packs gets files, that is from its beginning on.
         saved_extent = WHOLE if isinstance(place, Packed) else extent
-        return cls(files, id, base, layout, created_ms, Pieces(flushed), extent, saved_extent, place, saved)
+        return cls(
+            base=flushed,
+            _saved=saved,
+            _place=place,
+            _extent=extent,
+            _files=files,
+            _id=id,
+            _stream_base=base,
+            _layout=layout,
+            _created_ms=created_ms,
+            _saved_extent=saved_extent,
+        )
 
     @classmethod
     def beginning_at(cls, files: StreamFiles, stream: Stream, position: int, append: int) -> "StreamContent":
@@ -131,7 +144,7 @@ class StreamContent(msgspec.Struct, eq=False, gc=False):
         return content
 
     def _reopen(self, place: Place, end: int, appends: int) -> SavedBytes:
-        return _open(self._files, self._id, self._base, self._created_ms, place, end, appends)
+        return _open(self._files, self._id, self._stream_base, self._created_ms, place, end, appends)
 
     @property
     def place(self) -> Place:
@@ -144,44 +157,35 @@ class StreamContent(msgspec.Struct, eq=False, gc=False):
         return len(self._place.slots) if isinstance(self._place, Packed) else 0
 
     @property
-    def end(self) -> int:
-        """The position after the last byte."""
-        return self._pieces.end
-
-    @property
     def appends(self) -> int:
         """How many appends there are, trimmed ones included."""
-        return self._saved.appends + len(self._pieces)
-
-    def append(self, piece: Piece, time_ms: int) -> None:
-        """Add the bytes of one append, and when it arrived."""
-        self._pieces.append(piece, time_ms)
+        return self._saved.appends + len(self)
 
     def bounds(self, position: int) -> tuple[int, int]:
         """Give the start and end of the append that holds the byte at `position`."""
         if position >= self._saved.end:
-            return self._pieces.bounds(position)
+            return super().bounds(position)
         return self._saved.bounds(position, self._extent)
 
     def count(self, position: int) -> int:
         """Count the appends that end at or before a position, trimmed ones included."""
         if position >= self._saved.end:
-            return self._saved.appends + self._pieces.count(position)
+            return self._saved.appends + super().count(position)
         return self._saved.count(position, self._extent)
 
     def start_of(self, append: int) -> int:
         """Give where an append begins, by its number."""
         inside = append - self._saved.appends
-        return self._pieces.start_of(inside) if inside >= 0 else self._saved.start_of(append, self._extent)
+        return super().start_of(inside) if inside >= 0 else self._saved.start_of(append, self._extent)
 
     def time_of(self, append: int) -> int:
         """Give when an append arrived."""
         inside = append - self._saved.appends
-        return self._pieces.time_of(inside) if inside >= 0 else self._saved.time_of(append, self._extent)
+        return super().time_of(inside) if inside >= 0 else self._saved.time_of(append, self._extent)
 
     def arrived_before(self, time_ms: int) -> int:
         """Count the appends that arrived before a time, trimmed ones included."""
-        found = self._pieces.arrived_before(time_ms)
+        found = super().arrived_before(time_ms)
         if found or not self._saved.appends:
             return self._saved.appends + found
         return self._saved.arrived_before(time_ms, self._extent)
@@ -190,10 +194,10 @@ class StreamContent(msgspec.Struct, eq=False, gc=False):
         """Give the bytes from start to end."""
         flushed = self._saved.end
         if start >= flushed:
-            return self._pieces.fetch(start, end)
+            return super().fetch(start, end)
         if end <= flushed:
             return self._saved.fetch(start, end)
-        return self._saved.fetch(start, flushed) + self._pieces.fetch(flushed, end)
+        return self._saved.fetch(start, flushed) + super().fetch(flushed, end)
 
     def locate(self, start: int, end: int) -> FilePart | None:
         """Give the file that has the bytes from start on, and how many of them; None when memory has them."""
@@ -229,7 +233,7 @@ class StreamContent(msgspec.Struct, eq=False, gc=False):
         return layout
 
     def _better_layout(self, place: Filed, extent: Extent, retention: Retention) -> Layout | None:
-        saved, base, current = self._saved, self._base, place.layout
+        saved, base, current = self._saved, self._stream_base, place.layout
         start, first = max(extent.start, base) - base, extent.first_entry
         if extent.shared is not None or extent.start > saved.end:
             return None  # forks read what is before, or nothing of the files is needed
@@ -253,12 +257,12 @@ class StreamContent(msgspec.Struct, eq=False, gc=False):
             is_same &= next_layout is None and place.released is None
             if place.released is not None:
                 place = msgspec.structs.replace(place, released=None)  # this checkpoint has removed them
-        if not len(self._pieces) and is_same:
+        if not len(self) and is_same:
             return None
-        data, ends, times = self._pieces.all()
+        self._is_shared = True
         return Unflushed(
             self._id,
-            self._base,
+            self._stream_base,
             self._created_ms,
             self._layout,
             place,
@@ -266,15 +270,16 @@ class StreamContent(msgspec.Struct, eq=False, gc=False):
             saved.appends,
             extent,
             frozenset(trimmed) if trimmed else NOTHING_TRIMMED,
-            data,
-            ends,
-            times,
+            self._few,
+            self._pieces,
+            self._ends,
+            self._times,
             next_layout,
         )
 
     def drop_flushed(self, until: int, appends: int, place: Place) -> list[str]:
         """Drop from memory what is saved now; gives the files that are no longer needed because of that."""
-        self._pieces.drop(until)
+        self.drop(until)
         saved, former = self._saved, self._place
         is_same = isinstance(former, Filed) and isinstance(place, Filed) and former.layout == place.layout
         if isinstance(saved, OwnFiles) and isinstance(place, Filed) and is_same:
@@ -310,7 +315,7 @@ class StreamContent(msgspec.Struct, eq=False, gc=False):
     def removable(self, extent: Extent, end: int) -> Sequence[str]:
         """Name the files that hold nothing of an extent and may not have been removed yet."""
         saved, size = self._saved_extent, self._layout.chunk_bytes
-        if extent is saved or extent == saved or size == ONE_FILE or end == self._base:
+        if extent is saved or extent == saved or size == ONE_FILE or end == self._stream_base:
             return ()
         lowest = saved.start if extent.shared == saved.shared else saved.lowest
         kept = extent.kept(end)
@@ -339,7 +344,7 @@ class StreamContent(msgspec.Struct, eq=False, gc=False):
 
     def _all_names(self, layout: Layout) -> list[str]:
         saved, size, entries = self._saved_extent, layout.chunk_bytes, layout.chunk_entries
-        first, last = max(0, saved.lowest - self._base) // size, (self.end - self._base) // size
+        first, last = max(0, saved.lowest - self._stream_base) // size, (self.end - self._stream_base) // size
         names: list[str] = []
         for chunk in range(first, last + 1):
             names += layout.content_name(self._id, chunk), layout.sum_name(self._id, chunk)
@@ -351,7 +356,7 @@ class StreamContent(msgspec.Struct, eq=False, gc=False):
         """Tell whether a checkpoint would give the stream files of its own, or is about to."""
         assert isinstance(self._place, Packed)
         size = sum(slot.size for slot in self._place.slots)
-        return size + slot_bytes(self.end - self._saved.end, len(self._pieces)) > layout.PACKED_BYTES
+        return size + slot_bytes(self.end - self._saved.end, len(self)) > layout.PACKED_BYTES
 
     def _index_names(self, layout: Layout, chunk: int) -> list[str]:
         names = [layout.index_name(self._id, chunk), layout.times_name(self._id, chunk)]
@@ -366,11 +371,11 @@ class StreamContent(msgspec.Struct, eq=False, gc=False):
         return [*names, layout.content_name(self._id)] if isinstance(place, Packed) else names
 
     def _chunk_of(self, position: int) -> int:
-        return max(0, position - self._base) // self._layout.chunk_bytes
+        return max(0, position - self._stream_base) // self._layout.chunk_bytes
 
     def _is_needed(self, chunk: int, kept: list[tuple[int, int]]) -> bool:
         size = self._layout.chunk_bytes
-        first = self._base + chunk * size
+        first = self._stream_base + chunk * size
         return any(first < end and start < first + size for start, end in kept)
 
 

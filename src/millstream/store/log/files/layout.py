@@ -89,6 +89,15 @@ class Layout(msgspec.Struct, frozen=True, array_like=True, gc=False):
         """Name a file of the ends of a stream's appends, as format 3 had it."""
         return f"{self._name(stream_id, chunk)}.idx"
 
+    def names(self, stream_id: int, chunks: range, index_chunks: range) -> list[str]:
+        """Name files of a stream's bytes and of their index, with their checksums and times."""
+        names: list[str] = []
+        for chunk in chunks:
+            names += self.content_name(stream_id, chunk), self.sum_name(stream_id, chunk)
+        for chunk in index_chunks:
+            names += self.index_name(stream_id, chunk), self.times_name(stream_id, chunk)
+        return names
+
     def _name(self, stream_id: int, chunk: int) -> str:
         edition = f"-{self.edition}" if self.edition else ""
         number = f".{chunk}" if chunk else ""

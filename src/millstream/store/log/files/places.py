@@ -29,15 +29,7 @@ class Released(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     def names(self, stream_id: int) -> list[str]:
         """Name the files."""
-        layout = self.layout
-        content = (layout.content_name, layout.sum_name)
-        index = (layout.index_name, layout.times_name)
-        return [
-            name(stream_id, chunk)
-            for names, chunks in ((content, self.chunks), (index, self.index_chunks))
-            for chunk in range(*chunks)
-            for name in names
-        ]
+        return self.layout.names(stream_id, range(*self.chunks), range(*self.index_chunks))
 
 
 class Packed(msgspec.Struct, frozen=True, array_like=True, tag=1, gc=False):

@@ -44,7 +44,7 @@ from millstream.store.log.files.packs import (
 from millstream.store.log.files.places import Filed, Former, Packed, Place, Released, Slot
 from millstream.store.log.files.staged import joined, runs
 from millstream.store.log.files.sums import SUM_BYTES, ContentSums, pack_sums
-from millstream.store.pieces import Piece
+from millstream.store.pieces import Few, Piece, unfolded
 
 _SYNC_EACH = 24
 """Up to so many files are synced one by one; for more, one sync of everything is cheaper."""
@@ -70,11 +70,20 @@ class Unflushed(msgspec.Struct, frozen=True, gc=False):
     extent: Extent
     trimmed: frozenset[str]
     """Files that hold nothing any more, and are removed by the same checkpoint."""
+    few: Few
+    """What is new, if that is little (`pieces`); otherwise the next three have it."""
     data: list[Piece]
     ends: "array[int]"
     times: "array[int]"
     next_layout: Layout | None
     """That of the files to which all of it is written once more, if that is worth it."""
+
+    def unfolded(self) -> "Unflushed":
+        """Give the same without `few`; not before it is written, because of the room that it takes."""
+        if not self.few:
+            return self
+        data, ends, times = unfolded(self.few)
+        return replace(self, few=(), data=data, ends=ends, times=times)
 
     @property
     def position(self) -> int:
@@ -136,7 +145,7 @@ class Writing:
         try:
             for one in unflushed:
                 try:
-                    self._write_one(one, reading, slots)
+                    self._write_one(one.unfolded(), reading, slots)
                 except Exception as error:
                     failures.note(one.stream_id, error)
                 if self.packs.added - written >= _PACKED_STEP:

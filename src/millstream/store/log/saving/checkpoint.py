@@ -262,6 +262,7 @@ class Checkpoints:
             id, _ = checkpoint.removed.popitem()
             if id not in written.not_removed:
                 cache.removed.pop(id, None)
+                cache.unfinished.discard(id)
             yield
 
     def _keep_unsaved(self, checkpoint: Checkpoint, cache: StreamCache) -> Iterator[None]:
@@ -310,7 +311,8 @@ def _hold_back(snapshot: Snapshot, written: Written, cache: StreamCache) -> None
 
 def _mark_dirty(snapshot: Snapshot, cache: StreamCache) -> None:
     id = snapshot.stream.id
+    cache.unfinished.add(id)
     if cache.by_id.get(id) is snapshot.entry:
-        cache.dirty[id] = snapshot.entry
+        cache.note_changed(snapshot.entry)
         for row in snapshot.producers:
             cache.note_producers(id, row.producer_id)

@@ -4,7 +4,7 @@ A stream that cannot be saved is held back (`held`), and all others are saved.
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from pathlib import PurePath
 
 import msgspec
@@ -19,10 +19,11 @@ from millstream.store.log.failpoints import reach
 from millstream.store.log.files.extents import Extent
 from millstream.store.log.files.failures import Failures, is_of_one_stream
 from millstream.store.log.files.open_files import StreamFiles
-from millstream.store.log.files.places import Filed, Place
+from millstream.store.log.files.places import Filed, Former, Place
 from millstream.store.log.files.staged import PartId, StoredPart, remove_parts, write_parts
 from millstream.store.log.files.writing import PackEnds, Unflushed, Writing, sync_folders
 from millstream.store.log.saving.held import find_records
+from millstream.store.log.saving.unfinished import remove_unfinished
 
 _NO_PRODUCERS: list[ProducerRow] = []  # shared: most streams have none, and a snapshot is taken of very many
 _NO_PARTS: list[tuple[PartId, bytes]] = []
@@ -65,6 +66,21 @@ class Snapshot(msgspec.Struct, frozen=True, gc=False):
         trimmed = content.removable(extent, end)
         unflushed = content.unflushed(extent, trimmed, next_layout)
         return cls(entry, stream, end, appends, content.place, unflushed, extent, trimmed, parts, producers)
+
+    def names(self, places: Iterable[Place]) -> set[str]:
+        """Name the files that the stream may need when its bytes are in some places."""
+        id, base, extent = self.stream.id, self.stream.base, self.extent
+        first, last = max(0, extent.lowest - base), self.end - base
+        names: set[str] = set()
+        for place in places:
+            if isinstance(place, Filed):
+                size, entries = place.layout.chunk_bytes, place.layout.chunk_entries
+                chunks = range(first // size, last // size + 1)
+                index_chunks = range(extent.first_entry // entries, self.appends // entries + 1)
+                names.update(place.layout.names(id, chunks, index_chunks))
+                if place.released is not None:
+                    names.update(place.released.names(id))
+        return names
 
     def row(self, place: Place) -> Row:
         """Encode the stream as the catalog has it."""
@@ -119,6 +135,8 @@ class Checkpoint(msgspec.Struct, frozen=True):
     """How much was logged since the last one."""
     rows: dict[str, bytes | None]
     """Rows of the table that have changed."""
+    unfinished: Set[int] = frozenset()
+    """Streams that may have files which another checkpoint has written and nothing refers to."""
 
     def write(self, disk: Disk, catalog: Catalog) -> Written:
         """Make it the state to recover from; the log must be durable up to its lsn."""
@@ -131,6 +149,7 @@ class Checkpoint(msgspec.Struct, frozen=True):
         reach("checkpoint.removed")
         writing = self._write_files(disk, catalog, failures)
         reach("checkpoint.written")
+        folders |= remove_unfinished(disk, self._needed_files(writing, failures))
         self._remove_trimmed(disk, failures)  # what arrived and was trimmed since was just written
         if folders:
             reach("checkpoint.trimmed")
@@ -139,6 +158,19 @@ class Checkpoint(msgspec.Struct, frozen=True):
         held_bytes = self._write_catalog(disk, catalog, writing, failures)
         reach("checkpoint.committed")
         return Written(writing.places, failures.errors, held_bytes, not_removed.errors)
+
+    def _needed_files(self, writing: Writing, failures: Failures) -> dict[int, set[str]]:
+        """Name what must stay of streams that may have other files, by the catalog before and after."""
+        needed: dict[int, set[str]] = {}
+        unfinished = self.unfinished
+        for one in self.snapshots if unfinished else ():
+            id = one.stream.id
+            place = writing.places.get(id, one.place)
+            is_saved = id in unfinished and id not in failures.errors
+            if is_saved and isinstance(place, Filed) and not isinstance(one.place, Former):
+                needed[id] = one.names((one.place, place))
+        needed.update((id, set()) for id, names in self.removed.items() if names and id in unfinished)
+        return needed
 
     def _remove_trimmed(self, disk: Disk, failures: Failures) -> set[str]:
         folders: set[str] = set()

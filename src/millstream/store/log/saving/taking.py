@@ -31,14 +31,14 @@ class Taking:
         self.is_logged = False
         """Whether the log is durable up to the snapshots."""
         self._cache = cache
-        self._awaiting = cache.dirty
+        self._awaiting = cache.begin_period()
         self._taken: dict[int, Snapshot] = {}
         self._last_id = cache.last_id
         self._removed = cache.removed.copy()
         self._released_files = cache.released_files[:]
         self._released_parts = list(cache.released_parts)
         self._rows, cache.changed_rows = cache.changed_rows, {}
-        cache.dirty, cache.changed_bytes, cache.frees_room = {}, 0, False
+        cache.changed_bytes, cache.frees_room = 0, False
         cache.before_change = self._before_change
 
     def __contains__(self, stream_id: int) -> bool:
@@ -67,8 +67,17 @@ class Taking:
             self._take(*self._awaiting.popitem())
         self.end()
         snapshots = list(self._taken.values())
-        rest = (self._removed, self._released_files, self._released_parts, self.changed_bytes, self._rows)
-        return Checkpoint(self.lsn, self._last_id, snapshots, *rest)
+        return Checkpoint(
+            self.lsn,
+            self._last_id,
+            snapshots,
+            self._removed,
+            self._released_files,
+            self._released_parts,
+            self.changed_bytes,
+            self._rows,
+            self._cache.unfinished,
+        )
 
     def forget(self, stream_id: int) -> None:
         """Forget the snapshot of a stream: what it shows is saved, and the stream may leave memory."""

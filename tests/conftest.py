@@ -8,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 import forking
+import loading
 import quick_spark
 import running
 import scheduling
@@ -27,6 +28,11 @@ for _phase in ("connect", "read", "write", "pool"):
 
 quick_spark.use()
 running.start_process = forking.start
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection(session: pytest.Session) -> None:
+    loading.load(session.config)
 
 
 @pytest.hookimpl(trylast=True)

@@ -1,9 +1,10 @@
 """Which worker of pytest-xdist runs which tests, and in which order.
 
-Starting Spark takes longer than most tests that use it. So all tests that share one Spark go to one
-worker. All others are handed out file by file, because what a file's tests share (a server, a browser,
-thousands of streams) would otherwise be started in each worker. Long files begin first and short ones
-end the run, so that all workers finish at about the same time.
+Starting Spark takes longer than most tests that use it. So tests that share one go to the same worker:
+those of pipelines to one, all others to another, since either half takes as long as everything else takes
+the remaining workers. All other tests are handed out file by file, because what a file's tests share (a
+server, a browser, thousands of streams) would otherwise be started in each worker. Long files begin first
+and short ones end the run, so that all workers finish at about the same time.
 
 There are two workers more than there are cores: many tests wait, for a timeout, a process or a batch. With
 one more, two cores were busy for about two thirds of a run.
@@ -14,7 +15,7 @@ import os
 from xdist.scheduler import LoadScopeScheduling
 
 MAX_WORKERS = 4
-SHARED_SPARK = "tests/spark/"
+SHARED_SPARK = ("tests/spark/pipelines/", "tests/spark/")
 # Tests in that folder that start their own Spark, or none.
 OWN_PROCESSES = (
     "tests/spark/elsewhere/",
@@ -26,7 +27,7 @@ OWN_PROCESSES = (
 )
 # By the minutes they take together; whatever is not named comes between the two.
 FIRST = (
-    SHARED_SPARK,
+    "tests/spark/",
     "tests/examples/",
     "tests/postgres/",
     "tests/docs/",
@@ -47,16 +48,16 @@ def workers() -> int:
 def group(nodeid: str) -> str:
     """Name the tests that must run in one worker together with this one."""
     path = nodeid.partition("::")[0]
-    if path.startswith(SHARED_SPARK) and not path.startswith(OWN_PROCESSES):
-        return SHARED_SPARK
-    return path
+    if path.startswith(OWN_PROCESSES):
+        return path
+    return next((folder for folder in SHARED_SPARK if path.startswith(folder)), path)
 
 
 def rank(nodeid: str) -> int:
     """Sort key: what should begin earlier has the smaller one."""
     found = group(nodeid)
-    if found == SHARED_SPARK:
-        return -1
+    if found in SHARED_SPARK:
+        return SHARED_SPARK.index(found) - len(SHARED_SPARK)
     for place, folder in enumerate(FIRST):
         if found.startswith(folder):
             return place

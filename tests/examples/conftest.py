@@ -11,12 +11,13 @@ from typing import Any
 
 import pytest
 
+import quick_spark
 from running import Server, millstream
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SPARK_TIMEOUT_S = 400
 SPARK_ENVIRONMENT = {
-    "PYSPARK_PYTHON": sys.executable,
+    **quick_spark.WORKERS,
     "JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1",  # these jobs end before better code would pay
 }
 

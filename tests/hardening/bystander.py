@@ -2,13 +2,17 @@
 
     with Bystander(server) as bystander:
         attack(server)
-    assert bystander.worst_s < 2
+    assert bystander.most_work_s < 2
 
-It fails if any of its requests is refused or not answered. `python -m bench.bystander` runs all tests that
-have one, and prints what each bystander measured.
+It fails if any of its requests is refused or not answered. What is asserted is not a time on the clock, which
+is long on a busy machine, but how much the server worked while a request waited: what a server does for an
+attacker before it answers another one takes as much of the processor on any machine.
+
+`python -m bench.bystander` runs all tests that have one, and prints how long the requests took.
 """
 
 import contextlib
+import os
 import ssl
 import threading
 import time
@@ -23,6 +27,15 @@ PATIENCE_S = 60
 STREAM = "/bystander"
 
 
+def processor_s(pid: int) -> float:
+    """The processor time that a process has used in all threads; 0 where the system does not say."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except FileNotFoundError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 class Bystander:
     """Asks for as long as its context lasts, and measures the time of each request."""
 
@@ -33,6 +46,8 @@ class Bystander:
         self, server: Server, *, appends: bool = True, trust: ssl.SSLContext | None = None, **headers: str
     ) -> None:
         self.times_s: list[float] = []
+        self.most_work_s = 0.0
+        """The most processor time that the server has used between a request and its answer."""
         self.peak_bytes = 0
         """The most memory that the server has had meanwhile; known at the end."""
         self._server = server
@@ -66,7 +81,10 @@ class Bystander:
             self.peak_bytes = self._server.peak_bytes()
         self.finished.append(self)
         count, worst_ms = len(self.times_s), self.worst_s * 1000
-        print(f"bystander: {count} requests, the slowest took {worst_ms:.0f} ms")
+        print(
+            f"bystander: {count} requests, the slowest took {worst_ms:.0f} ms, "
+            f"the server worked at most {self.most_work_s * 1000:.0f} ms meanwhile"
+        )
         if kind is None:
             if self._failure is not None:
                 raise self._failure
@@ -83,7 +101,8 @@ class Bystander:
             self._failure = failure
 
     def _ask(self, method: str, target: str, body: bytes | None, status: int) -> None:
-        began_s = time.monotonic()
+        worked_s, began_s = processor_s(self._server.pid), time.monotonic()
         answer = self._wire.ask(method, target, body, **self._headers)
         self.times_s.append(time.monotonic() - began_s)
+        self.most_work_s = max(self.most_work_s, processor_s(self._server.pid) - worked_s)
         assert answer.status == status, answer

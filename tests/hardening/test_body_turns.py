@@ -18,7 +18,7 @@ from wire.raw_connection import Wire, request
 
 KIB, MIB = 2**10, 2**20
 CLIENTS = 200
-WORST_S = 2.0
+MOST_WORK_S = 2.0
 PATIENCE_S = 120
 SCALE = 8  # the defaults and bodies of 15 MiB, but smaller
 LIMITS = {"max_body_bytes": 16 * MIB // SCALE, "max_bodies_bytes": 48 * MIB // SCALE, "retain_bytes": 1000}
@@ -64,7 +64,7 @@ def test_all_who_are_not_slow_are_read_to_their_end(which: str) -> None:
             assert wire.ask("PUT", "/s", Content_Type="text/plain").status == 201
         with Bystander(server) as bystander, ThreadPoolExecutor(CLIENTS) as clients:
             refusals = list(clients.map(lambda _: upload(server.url, "/s", BODY), range(CLIENTS)))
-        assert bystander.worst_s < WORST_S
+        assert bystander.most_work_s < MOST_WORK_S
         with Wire(server.url) as wire:
             tail = wire.ask("HEAD", "/s").headers["stream-next-offset"]
         print(f"{CLIENTS} bodies, {sum(refusals)} refusals, at {tail}")
@@ -125,5 +125,5 @@ def test_slow_bodies_hold_up_no_other_for_long(attack: str) -> None:
             began_s = time.monotonic()
             refusals = [upload(server.url, "/s", bytes(15 * MIB)) for _ in range(2)]
             print(f"{attack}: two uploads took {time.monotonic() - began_s:.1f} s, refusals {refusals}")
-        assert bystander.worst_s < WORST_S
+        assert bystander.most_work_s < MOST_WORK_S
         assert sum(refusals) < 20

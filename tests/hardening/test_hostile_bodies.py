@@ -22,7 +22,7 @@ from wire.raw_connection import Answer, Wire, request
 MIB = 2**20
 JSON = "application/json"
 SECRET = "a secret of more than sixteen bytes"
-WORST_S = 2.0  # these attacks took seconds to minutes; on a quiet machine it is some milliseconds
+MOST_WORK_S = 2.0  # these attacks took seconds to minutes; on a quiet machine it is some milliseconds
 
 
 @pytest.fixture(scope="module")
@@ -87,7 +87,7 @@ def test_a_compressed_body_stops_nobody(server: Server, which: str) -> None:
         for wire in wires:
             wire.request("POST", "/text", body, Content_Encoding=coding)
         assert [wire.answer().status for wire in wires] == [status] * 3
-    assert bystander.worst_s < WORST_S
+    assert bystander.most_work_s < MOST_WORK_S
 
 
 HEAVY_JSON: dict[str, tuple[bytes, int]] = {
@@ -119,7 +119,7 @@ def test_json_of_the_largest_size_stops_nobody(server: Server, which: str) -> No
             "PUT", f"/new/{which.replace(' ', '-')}", body, Content_Type=JSON
         )
         assert created.status == (201 if status == 204 else 400)
-    assert bystander.worst_s < WORST_S
+    assert bystander.most_work_s < MOST_WORK_S
 
 
 def test_appends_of_one_connection_keep_their_order_whatever_their_size() -> None:
@@ -227,7 +227,7 @@ def test_bodies_that_are_refused_when_they_are_decoded_leave_nothing_behind() ->
             for wire in wires:
                 wire.request("POST", "/json", body[:-20], Content_Type=JSON, Content_Encoding="gzip")
             assert [wire.answer().status for wire in wires] == [400] * 30
-        assert bystander.worst_s < WORST_S
+        assert bystander.most_work_s < MOST_WORK_S
         assert peak_bytes(server) - before < 150 * MIB
 
 
@@ -243,7 +243,7 @@ def test_small_chunks_cost_no_more_than_large_ones() -> None:
             assert peak_bytes(server) - before < 40 * MIB
             wire.send(b"0\r\n\r\n")
             assert wire.answer().status == 204
-        assert bystander.worst_s < WORST_S
+        assert bystander.most_work_s < MOST_WORK_S
 
 
 def test_a_body_that_drips_is_given_up() -> None:

@@ -27,7 +27,7 @@ def test_a_hostile_glob_holds_nobody_up() -> None:
                 assert page["streams"] == []
                 cursor, pages = page["cursor"], pages + 1
         assert pages > 1, "a page has all of the time that it needs"
-        assert bystander.worst_s < 2  # it was 39 s for one request
+        assert bystander.most_work_s < 2  # it was 39 s for one request
 
 
 def test_a_glob_is_no_longer_than_a_name() -> None:

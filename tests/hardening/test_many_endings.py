@@ -37,7 +37,7 @@ def test_streams_that_expire_at_the_same_second_hold_nobody_up() -> None:
                 assert wire.ask("GET", f"/many/{number:05}").status == 404
             while count(wire) > 1:
                 pass
-        assert bystander.worst_s < 2
+        assert bystander.most_work_s < 2
 
 
 def test_a_deletion_of_a_prefix_holds_nobody_up() -> None:
@@ -51,4 +51,4 @@ def test_a_deletion_of_a_prefix_holds_nobody_up() -> None:
                 deleted, cursor = deleted + page["deleted"], page["cursor"]
             assert count(wire) == 1
         assert deleted == STREAMS
-        assert bystander.worst_s < 2
+        assert bystander.most_work_s < 2

@@ -169,6 +169,24 @@ def test_an_impossible_range_is_refused(streams: Streams, starting: str, ending:
         streams.batch("log", **options).collect()
 
 
+def test_a_table_of_sql_takes_its_options_with_the_query(streams: Streams) -> None:
+    """Spark does not pass on the options of CREATE TABLE; the error says so, and what to do."""
+    streams.create("log", messages=[1, 2])
+    name = streams.name("log")
+    spark = streams.spark
+    options = f"url '{streams.url}', streams '{name}'"
+    columns = "stream STRING, offset STRING, value STRING"
+    spark.sql(f"CREATE TABLE by_sql ({columns}) USING `durable-streams` OPTIONS ({options})")
+    try:
+        with pytest.raises(PySparkException, match=r"option url: is missing.*CREATE TABLE.*WITH \(url"):
+            spark.sql("SELECT * FROM by_sql").collect()
+        given = options.replace(" '", " = '")
+        found = spark.sql(f"SELECT value FROM by_sql WITH ({given})").collect()
+        assert [row.value for row in found] == ["1", "2"]
+    finally:
+        spark.sql("DROP TABLE by_sql")
+
+
 def test_a_stream_that_is_not_there_is_named(streams: Streams) -> None:
     with pytest.raises(PySparkException, match="nobody cannot be read"):
         streams.batch("nobody")

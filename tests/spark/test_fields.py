@@ -105,8 +105,8 @@ def test_a_streaming_query_has_typed_columns(streams: Streams, tmp_path: Path) -
 @pytest.mark.parametrize(
     ("schema", "message"),
     [
-        ("t timestamp", "the column t cannot be timestamp.*to_timestamp"),
-        ("a struct<b: array<date>>", r"the column a\.b\[\] cannot be date"),
+        ("t timestamp_ntz", "the column t cannot be timestamp_ntz.*to_timestamp_ntz"),
+        ("a struct<b: array<interval day>>", r"the column a\.b\[\] cannot be interval day"),
         ("n long NOT NULL", "the column n is NOT NULL"),
         ("m map<int, string>", "the keys of m are text"),
         ("_corrupt_record long", "_corrupt_record holds the text of messages"),

@@ -10,16 +10,24 @@ from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlsplit
 
+from millstream.spark.json.time_patterns import PatternError, pattern_parser
+from millstream.spark.json.times import zone_of
+
 EARLIEST = "earliest"
 LATEST = "latest"
 
 Offsets = str | dict[str, str]
 """`earliest`, `latest`, or an offset for each stream."""
 
+Moments = str | dict[str, str]
+"""A time, or one for each stream, as the server takes them."""
+
 _SPELT = {"-1": EARLIEST, "now": LATEST}
 _SIZE = re.compile(r"(\d+)\s*([kmgt]?)(?:i?b)?", re.IGNORECASE)
-_AGO = re.compile(r"-\s*(\d{1,9})\s*(second|minute|hour|day)s?", re.IGNORECASE)
-_SECONDS = {"second": 1, "minute": 60, "hour": 3600, "day": 86400}
+_AGO = re.compile(r"-\s*(\d{1,9})\s*(s|m|h|d|seconds?|minutes?|hours?|days?)", re.IGNORECASE)
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+_EPOCH_MS = re.compile(r"\d{1,15}")
+_DURATION = re.compile(r"(\d{1,9})\s*(s|m|h|d|seconds?|minutes?|hours?|days?)", re.IGNORECASE)
 _SCALE = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 
 
@@ -126,20 +134,57 @@ def offsets(value: str) -> Offsets:
     return {stream_name(name): _SPELT.get(offset, offset) for name, offset in found.items()}
 
 
+def moments(value: str) -> Moments:
+    """Read a time, or a JSON object with one for each stream."""
+    if not value.lstrip().startswith("{"):
+        return moment(value)
+    found = _parse_json(value)
+    return {stream_name(name): moment(str(one)) for name, one in found.items()}
+
+
 def moment(value: str) -> str:
     """Read a time, and return it as the server takes it: `time:2026-11-18T00:00:00Z` or `time:-600s`."""
     ago = _AGO.fullmatch(value.strip())
     if ago is not None:
-        return f"time:-{int(ago[1]) * _SECONDS[ago[2].lower()]}s"
+        return f"time:-{int(ago[1]) * _SECONDS[ago[2][0].lower()]}s"
     try:
-        at = datetime.datetime.fromisoformat(value.strip())
-    except ValueError:
-        at = None
-    if at is None or at.tzinfo is None:
+        if _EPOCH_MS.fullmatch(value.strip()):
+            at = datetime.datetime.fromtimestamp(int(value) / 1000, datetime.UTC)
+        else:
+            at = datetime.datetime.fromisoformat(value.strip())
+        in_utc = at.astimezone(datetime.UTC) if at.tzinfo is not None else None
+    except (ValueError, OverflowError, OSError):
+        in_utc = None
+    if in_utc is None:
         raise Problem(
-            f"{value!r} is not a time with a zone; give one such as 2026-11-18T09:30:00Z, or -10 minutes"
+            f"{value!r} is not a time with a zone; give one such as 2026-11-18T09:30:00Z, -10 minutes, or "
+            "milliseconds since 1970"
         )
-    return f"time:{at.astimezone(datetime.UTC).isoformat(timespec='milliseconds').replace('+00:00', 'Z')}"
+    return f"time:{in_utc.isoformat(timespec='milliseconds').replace('+00:00', 'Z')}"
+
+
+def duration(value: str) -> float:
+    """Read a length of time, in seconds."""
+    found = _DURATION.fullmatch(value.strip())
+    if found is None:
+        raise Problem(f"{value!r} is not a length of time; give one such as 30s, 15m or '2 hours'")
+    return float(int(found[1]) * _SECONDS[found[2][0].lower()])
+
+
+def zone(value: str) -> str:
+    """Read a time zone."""
+    if zone_of(value.strip()) is None:
+        raise Problem(f"{value!r} is not a time zone; give one such as UTC, +01:00 or Europe/Berlin")
+    return value.strip()
+
+
+def time_pattern(value: str) -> str:
+    """Read a pattern for times or dates."""
+    try:
+        pattern_parser(value)
+    except PatternError as error:
+        raise Problem(str(error)) from None
+    return value
 
 
 def choice(*choices: str) -> Callable[[str], str]:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 from millstream.spark import option_values as values
-from millstream.spark.option_values import EARLIEST, LATEST, Offsets
+from millstream.spark.option_values import EARLIEST, LATEST, Moments, Offsets
 
 T = TypeVar("T")
 Side = TypeVar("Side", bound="ServerOptions")
@@ -18,6 +18,15 @@ Side = TypeVar("Side", bound="ServerOptions")
 _FIRST_RETRIES = 2
 
 MAX_PART_BYTES = 8 * 2**20
+
+STREAMING_ONLY = (
+    "maxBytesPerTrigger",
+    "maxRowsPerTrigger",
+    "minRowsPerTrigger",
+    "maxTriggerDelay",
+    "untilClosed",
+    "eventTime",
+)
 
 _SPARKS = frozenset(
     name.lower()
@@ -107,15 +116,16 @@ class SourceOptions(ServerOptions):
     ending_offsets: Offsets = _option(  # noqa: RUF009 (a field, declared by a function)
         values.offsets, "Where to stop, in the same form. Batch reads only.", default=LATEST, shown=LATEST
     )
-    starting_timestamp: str | None = _option(
-        values.moment,
-        "Instead of `startingOffsets`: begin with the first append that arrived at a time or later, such as "
-        "`2026-11-18T09:30:00Z` or `-10 minutes`. For new queries only.",
+    starting_timestamp: Moments | None = _option(  # noqa: RUF009 (a field, declared by a function)
+        values.moments,
+        "Instead of `startingOffsets`: begin with the first append that arrived at a time or later: "
+        "`2026-11-18T09:30:00Z`, `-10 minutes`, milliseconds since 1970, or JSON with one of these for each "
+        "stream (others begin at `earliest`). Where there is none yet: `latest`. For new queries only.",
     )
-    ending_timestamp: str | None = _option(
-        values.moment,
+    ending_timestamp: Moments | None = _option(  # noqa: RUF009 (a field, declared by a function)
+        values.moments,
         "Instead of `endingOffsets`: stop before the first append that arrived at a time or later. "
-        "Batch reads only.",
+        "In streaming queries it needs `trigger(availableNow=True)`.",
     )
     max_bytes_per_trigger: int | None = _option(
         values.size, "About how many bytes a micro-batch holds at most, such as `64m`. Streaming only."
@@ -123,6 +133,17 @@ class SourceOptions(ServerOptions):
     max_rows_per_trigger: int | None = _option(
         values.count,
         "How many rows a micro-batch holds at most; the driver counts them by reading. Streaming only.",
+    )
+    min_rows_per_trigger: int | None = _option(
+        values.count,
+        "Wait until a micro-batch has this many rows, or `maxTriggerDelay` has passed. The driver counts "
+        "them by reading. Streaming only.",
+    )
+    max_trigger_delay: float = _option(
+        values.duration,
+        "How long `minRowsPerTrigger` holds rows back at most since the last micro-batch: `30s`, `15m`.",
+        default=900.0,
+        shown="15m",
     )
     event_time: str | None = _option(
         values.text,
@@ -166,6 +187,28 @@ class SourceOptions(ServerOptions):
         "The string column of this name, if the schema has one, holds the text of such messages.",
         default="_corrupt_record",
         shown="_corrupt_record",
+    )
+    timestamp_format: str | None = _option(
+        values.time_pattern,
+        "How fields of the type timestamp are written, as a pattern of Spark: `dd/MM/yyyy HH:mm:ss`.",
+        shown="ISO 8601, as in a `CAST`",
+    )
+    date_format: str | None = _option(
+        values.time_pattern,
+        "How fields of the type date are written.",
+        shown="ISO 8601, as in a `CAST`",
+    )
+    time_zone: str = _option(
+        values.zone,
+        "The zone of times that name none. Spark does not tell a source the session's.",
+        default="UTC",
+        shown="UTC",
+    )
+    include_timestamp: bool = _option(
+        values.flag,
+        "Add a column `timestamp`: when the row's append arrived.",
+        default=False,
+        shown="false",
     )
     include_closed: bool = _option(
         values.flag,
@@ -257,24 +300,28 @@ def source_options(given: Mapping[str, str], *, streaming: bool | None = None) -
     if options.streams:
         _check_names("startingOffsets", options.starting_offsets, options.streams)
         _check_names("endingOffsets", options.ending_offsets, options.streams)
+        _check_names("startingTimestamp", options.starting_timestamp, options.streams)
+        _check_names("endingTimestamp", options.ending_timestamp, options.streams)
     for offsets, timestamp in (
         ("startingOffsets", options.starting_timestamp),
         ("endingOffsets", options.ending_timestamp),
     ):
         if timestamp is not None:
             _refuse(given, (offsets,), f"comes together with {offsets[:-7]}Timestamp; give one of them")
+    if options.until_closed and options.ending_timestamp is not None:
+        raise OptionError("endingTimestamp", "comes together with untilClosed; give one of them")
+    if options.min_rows_per_trigger is None:
+        _refuse(given, ("maxTriggerDelay",), "is for minRowsPerTrigger; give that, or leave it out")
+    elif options.min_rows_per_trigger > (options.max_rows_per_trigger or options.min_rows_per_trigger):
+        raise OptionError("minRowsPerTrigger", "is more than maxRowsPerTrigger; lower it")
     if options.counts:
-        unused = ("includeClosed", "mode", "valueType")
+        unused = ("includeClosed", "includeTimestamp", "mode", "valueType")
         _refuse(given, unused, "has no effect on how many rows there are; leave it out, or counts")
     if streaming is True:
-        _refuse(
-            given,
-            ("endingOffsets", "endingTimestamp"),
-            "is for batch reads; leave it out, a streaming query has no end",
-        )
+        problem = "is for batch reads; leave it out, a streaming query has no end"
+        _refuse(given, ("endingOffsets",), problem)
     elif streaming is False:
-        names = ("maxBytesPerTrigger", "maxRowsPerTrigger", "untilClosed", "eventTime")
-        _refuse(given, names, "is for streaming queries; leave it out, or use readStream")
+        _refuse(given, STREAMING_ONLY, "is for streaming queries; leave it out, or use readStream")
     return options
 
 
@@ -345,7 +392,7 @@ def _refuse(given: Mapping[str, str], names: Iterable[str], problem: str) -> Non
             raise OptionError(name, problem)
 
 
-def _check_names(option: str, offsets: Offsets, streams: Iterable[str]) -> None:
+def _check_names(option: str, offsets: Offsets | None, streams: Iterable[str]) -> None:
     unknown = set(offsets) - set(streams) if isinstance(offsets, dict) else set()
     if unknown:
         raise OptionError(option, f"names {min(unknown)!r}, which is not one of streams; add it there")

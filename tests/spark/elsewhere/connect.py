@@ -1,13 +1,13 @@
 """A Spark Connect server on this machine, as an operator starts it, but not as a daemon."""
 
 import os
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pyspark
 
+import quick_spark
 from running import free_port, listening_on, started
 
 SPARK_SUBMIT = Path(pyspark.__file__).parent / "bin" / "spark-submit"
@@ -32,7 +32,7 @@ def connect_server(folder: Path) -> Iterator[str]:
     for name, value in settings.items():
         command += ["--conf", f"{name}={value}"]
     environment = {
-        "PYSPARK_PYTHON": sys.executable,
+        **quick_spark.WORKERS,
         "SPARK_LOCAL_IP": "127.0.0.1",
         "PATH": os.environ["PATH"],
     }

@@ -1,6 +1,6 @@
 """`millstream pipeline ...`: what it prints and how it ends.
 
-derive, replay and the demonstration start a process and a Spark of their own (`test_processes`). The other
+derive and the demonstration start a process and a Spark of their own (`test_processes`). The other
 verbs differ from them in their options only, and run in the Spark that all tests share.
 """
 
@@ -139,6 +139,12 @@ def test_without_java_the_package_to_install_is_named(pipes: Pipes, tmp_path: Pa
         (["archive", "*", "table", "--expect", "n > 0"], 2, "'n > 0' has no name"),
         (["archive", "*", "table", "--expect-or-fail", "small: (n < 0"], 2, "small: '(n < 0' has a bracket"),
         (["archive", "*", "table", "--metrics", "no/folder/x"], 2, "nor a file in a folder"),
+        (["archive", "*", "table", "--once", "--input-option", "endingOffsets=latest"], 2, "for batch reads"),
+        (["archive", "*", "table", "--since", "yesterday"], 2, "'yesterday' is not a time with a zone"),
+        (["archive", "*", "table", "--until", "-1h", "--every", "1 second"], 2, "--until ends a pipeline"),
+        (["archive", "*", "table", "--input-option", "endingTimestamp=-1h"], 2, "give --once"),
+        (["replay", "nowhere", "out", "--checkpoint", "c"], 2, "'nowhere' is not there"),
+        (["replay", ".", "out", "--checkpoint", "c", "--format", "delta"], 2, "there is no table"),
         (["archive", "*", "table", "--report", "/_pipelines"], 2, "would read what is written"),
         (["dedup", "*", "out", "--checkpoint", "c"], 2, "--key is missing"),
         (["requeue", "nowhere", "--checkpoint", "c"], 4, "millstream list"),

@@ -1,20 +1,15 @@
-"""Pipelines as processes that start their own Spark: a verb, a verb that is killed, and `make demo`."""
+"""Pipelines as processes that start their own Spark: a verb, and `make demo`; `sink/kills.py` kills some."""
 
 import ast
-import json
-import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
-import time
 import uuid
 from pathlib import Path
 
 import pytest
 
-from cli.commands import COMMAND, environment
 from running import Server
 from spark.pipelines.pipes import Pipes, numbers
 from spark.pipelines.test_commands import CORES, TIMEOUT_S, finished, pipeline
@@ -51,35 +46,6 @@ def test_derive_by_a_function_of_the_present_folder_is_a_command(pipes: Pipes) -
     assert (done["pipeline"], done["deadLetters"]) == ("derive", 0)
     assert pipes.ns() == list(range(0, 20, 2))
     assert pipes.is_closed()
-
-
-def test_a_replay_that_is_killed_goes_on_where_it_was(pipes: Pipes) -> None:
-    for number in range(6):
-        rows = "".join(json.dumps({"n": n}) + "\n" for n in range(number * 50, number * 50 + 50))
-        file = pipes.folder / "table" / f"{number}.json"
-        file.parent.mkdir(exist_ok=True)
-        file.write_text(rows)
-        os.utime(file, (1_700_000_000 + number, 1_700_000_000 + number))  # Spark takes the oldest first
-    command = [
-        *(*COMMAND, "pipeline", "replay", "table", pipes.streams.name("out"), "--format", "json"),
-        *("--schema", "n long", "--order-by", "n", "--input-option", "maxFilesPerTrigger=1"),
-        *("--checkpoint", "checkpoint", "--dead-letters", pipes.streams.name("bad"), *CORES),
-    ]
-    variables = environment(MILLSTREAM_URL=pipes.url)
-    with subprocess.Popen(
-        command, env=variables, cwd=pipes.folder, start_new_session=True, stdout=subprocess.PIPE
-    ) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline(), "a batch is done"
-        os.killpg(process.pid, signal.SIGKILL)
-    begun = len(pipes.ns())
-    assert 50 <= begun < 300, "it was killed on its way"
-    deadline = time.monotonic() + TIMEOUT_S
-    done = subprocess.run(
-        command, env=variables, cwd=pipes.folder, capture_output=True, timeout=deadline - time.monotonic()
-    )
-    assert done.returncode == 0, done.stderr.decode()
-    assert pipes.ns() == list(range(300))
 
 
 def test_the_demonstration_shows_the_table_and_the_end_of_the_derived_stream(pipes: Pipes) -> None:

@@ -1,5 +1,7 @@
 """replay: every row of a table is in its stream once."""
 
+import os
+
 import pytest
 
 from millstream.spark.options import OptionError
@@ -23,6 +25,29 @@ def test_files_are_replayed_once_in_order_and_new_ones_follow(pipes: Pipes) -> N
     assert replay(pipes.spark, table, pipes.output(), closes=True, **job).rows == 10
     assert pipes.ns() == list(range(310))
     assert pipes.is_closed()
+
+
+def test_a_batch_that_is_repeated_changes_nothing(pipes: Pipes) -> None:
+    """A crash after the write: Spark repeats the batch; one file is one batch."""
+    folder = pipes.folder / "table"
+    folder.mkdir()
+    for number in range(3):
+        rows = "".join(f'{{"n": {n}}}\n' for n in range(number * 50, number * 50 + 50))
+        (folder / f"{number}.json").write_text(rows)
+        os.utime(folder / f"{number}.json", (1_700_000_000 + number, 1_700_000_000 + number))
+    table = TableInput(
+        format="json",
+        path=str(folder),
+        schema="n long",
+        order_by=["n"],
+        options={"maxFilesPerTrigger": "1"},
+    )
+    job = {"checkpoint": pipes.path("checkpoint"), "bad": pipes.bad()}
+    assert replay(pipes.spark, table, pipes.output(), **job).batches == 3
+    for name in ("2", ".2.crc"):
+        (pipes.folder / "checkpoint" / "commits" / name).unlink()
+    assert replay(pipes.spark, table, pipes.output(), **job).batches == 1
+    assert pipes.ns() == list(range(150))
 
 
 def test_lines_that_are_no_rows_are_dead_letters(pipes: Pipes) -> None:

@@ -3,7 +3,7 @@
 python -m spark.sink.driver URL FOLDER CHECKPOINT [--master spark://...] [--seed N] [--faulty] [--streams N]
 
 With --streams, rows go to so many streams, by their numbers. With --faulty, tasks fail at their first attempt
-or are slow, so that Spark repeats and doubles them.
+or, on a cluster, are slow: Spark repeats and doubles them.
 """
 
 import argparse
@@ -49,7 +49,10 @@ def main() -> None:
     else:
         sink["stream"] = f"{arguments.folder}/out"
     salt = sql.xxhash64("value", sql.lit(chance.randrange(2**31)))
-    shaped = rows.repartition(chance.randint(2, 4), salt).mapInArrow(_make_trouble(arguments.faulty), schema)
+    is_slow = not spark.sparkContext.master.startswith("local")
+    shaped = rows.repartition(chance.randint(2, 4), salt).mapInArrow(
+        _make_trouble(arguments.faulty, is_slow=is_slow), schema
+    )
     query = (
         shaped.writeStream.format("durable-streams")
         .options(**sink)
@@ -77,7 +80,7 @@ def _session(master: str | None) -> SparkSession:
     return local_session("killed", cores="2", settings=settings)
 
 
-def _make_trouble(faulty: bool) -> Any:
+def _make_trouble(faulty: bool, *, is_slow: bool) -> Any:
     def pass_on(batches: Iterator[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
         from pyspark import TaskContext
 
@@ -89,7 +92,7 @@ def _make_trouble(faulty: bool) -> Any:
             yield batch.take(pyarrow.array(order))
         if first and context.partitionId() == 0 and random.random() < 0.5:
             raise RuntimeError("fails at its first attempt, on purpose")
-        if first and context.partitionId() == 1:
+        if first and is_slow and context.partitionId() == 1:
             time.sleep(3)
 
     return pass_on

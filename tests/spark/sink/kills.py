@@ -1,4 +1,4 @@
-"""`kill -9` of drivers and executors in the middle of batches, again and again.
+"""`kill -9` of drivers, executors and pipelines in the middle of batches, again and again.
 
 Every run copies more rows from one stream to another, with other partitions and another order than
 the run before. In the end the output holds each row once: measured on the output stream itself.
@@ -26,15 +26,16 @@ from spark.sink.cluster import Cluster, cluster
 TESTS = Path(__file__).parents[2]
 FOLDER = "kills"
 ROWS = 800
+LOCAL_WITH_RETRIES = "local[2,4]"
 STREAMS = 1500
 """Of wide output: more than a run has rows, so that each run writes streams that are new."""
 RUN_TIMEOUT_S = 300
 
 
 def kill_drivers(scratch: Path, kills: int, seed: int = 0, *, progress: bool = False) -> str:
-    """Kill the whole driver, its JVM included, so many times."""
+    """Kill the whole driver, its JVM included, so many times; tasks fail and are repeated meanwhile."""
     with durable_millstream() as server:
-        copying = _Copying(server, scratch)
+        copying = _Copying(server, scratch, master=LOCAL_WITH_RETRIES, faulty=True)
         _kill_copying(copying, kills, seed, progress=progress)
         return f"{kills} kills of the driver: {copying.verify()}"
 
@@ -68,6 +69,14 @@ def kill_dedup(scratch: Path, kills: int, seed: int = 0, *, progress: bool = Fal
         return f"{kills} kills of dedup: {copying.verify()}"
 
 
+def kill_replay(scratch: Path, kills: int, seed: int = 0, *, progress: bool = False) -> str:
+    """Kill `millstream pipeline replay`, which reads one file after the other."""
+    with durable_millstream() as server:
+        copying = _Replaying(server, scratch)
+        _kill_copying(copying, kills, seed, progress=progress)
+        return f"{kills} kills of replay: {copying.verify()}"
+
+
 def kill_wide(scratch: Path, kills: int, seed: int = 0, *, progress: bool = False) -> str:
     """Kill drivers whose every batch goes to many streams, some of which are new."""
     with durable_millstream() as server:
@@ -84,6 +93,7 @@ class _Copying:
     ) -> None:
         self._url = server.url
         self._checkpoint = scratch / "checkpoint"
+        self._table = scratch / "table"
         self._log = scratch / "driver.log"
         self._arguments = (["--master", master] if master else []) + (["--faulty"] if faulty else [])
         self._input = self._create("in")
@@ -205,6 +215,30 @@ class _Deduplicating(_Copying):
             *("--key", "n", "--schema", "n long", "--once", "--checkpoint", str(self._checkpoint)),
             *("--input-option", f"maxRowsPerTrigger={ROWS // 4}", "--dead-letters", f"{FOLDER}/bad"),
             *("--master", "local[2]", "--conf", "spark.driver.memory=512m"),
+        ]
+
+
+class _Replaying(_Copying):
+    """The rows are in files."""
+
+    FILES = 4
+
+    def feed(self) -> None:
+        self._table.mkdir(exist_ok=True)
+        for _ in range(self.FILES):
+            end = self.fed + ROWS // self.FILES
+            file = self._table / f"{end}.json"
+            file.write_text("".join(f'{{"n": {n}}}\n' for n in range(self.fed, end)))
+            os.utime(file, (1_700_000_000 + end, 1_700_000_000 + end))  # Spark takes the oldest first
+            self.fed = end
+
+    def _command(self, seed: int) -> list[str]:
+        return [
+            *(*COMMAND, "pipeline", "replay", str(self._table), f"{FOLDER}/out", "--url", self._url),
+            *("--format", "json", "--schema", "n long", "--order-by", "n"),
+            *("--input-option", "maxFilesPerTrigger=1", "--dead-letters", f"{FOLDER}/bad"),
+            *("--checkpoint", str(self._checkpoint), "--master", "local[2]"),
+            *("--conf", "spark.driver.memory=512m"),
         ]
 
 

@@ -1,11 +1,15 @@
-"""The short forms of the kill loops; `make torture` has the long ones."""
+"""The short form of the kill loop of drivers.
+
+`make torture` has the long one, and those of executors on a cluster, of dedup and of replay. What these do
+with a batch that a death has left half done is tested without a death, in the Spark that all tests share.
+"""
 
 import shutil
 from pathlib import Path
 
 import pytest
 
-from spark.sink.kills import kill_dedup, kill_drivers, kill_executors
+from spark.sink.kills import kill_drivers
 
 TIMEOUT_S = 900
 
@@ -16,15 +20,5 @@ pytestmark = pytest.mark.skipif(
 
 @pytest.mark.timeout(TIMEOUT_S)
 def test_a_driver_that_is_killed_loses_and_doubles_nothing(tmp_path: Path) -> None:
+    """Its tasks fail at their first attempt, too."""
     assert "0 lost, 0 doubled" in kill_drivers(tmp_path, kills=1)
-
-
-@pytest.mark.timeout(TIMEOUT_S)
-def test_a_dedup_that_is_killed_loses_and_doubles_nothing(tmp_path: Path) -> None:
-    assert "0 lost, 0 doubled" in kill_dedup(tmp_path, kills=1)
-
-
-@pytest.mark.timeout(TIMEOUT_S)
-def test_executors_that_are_killed_lose_and_double_nothing(tmp_path: Path) -> None:
-    """On a real cluster, with tasks that fail and tasks that are doubled by speculation."""
-    assert "0 lost, 0 doubled" in kill_executors(tmp_path, kills=1)

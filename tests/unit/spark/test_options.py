@@ -86,6 +86,18 @@ def test_a_value_that_makes_no_sense_is_refused_by_name(name: str, value: str) -
         ({"url": URL, "streams": "a", "zone": "UTC"}, "zone: is not known; did you mean"),
         ({"url": URL, "streams": "a", "startingTimestamp": "2026-01-01"}, "not a time with a zone"),
         ({"url": URL, "streams": "a", "endingTimestamp": "10 minutes"}, "not a time with a zone"),
+        ({"url": URL, "streams": "a", "endingTimestamp": "9" * 15}, "not a time with a zone"),
+        ({"url": URL, "streams": "a", "startingTimestamp": '{"b": "-1 day"}'}, "names 'b', which"),
+        ({"url": URL, "streams": "a", "maxTriggerDelay": "1m"}, "maxTriggerDelay: is for minRowsPerTrigger"),
+        ({"url": URL, "streams": "a", "minRowsPerTrigger": "1", "maxTriggerDelay": "soon"}, "length of time"),
+        (
+            {"url": URL, "streams": "a", "minRowsPerTrigger": "9", "maxRowsPerTrigger": "8"},
+            "minRowsPerTrigger: is more than maxRowsPerTrigger",
+        ),
+        (
+            {"url": URL, "streams": "a", "untilClosed": "true", "endingTimestamp": "-1 hour"},
+            "endingTimestamp: comes together with untilClosed",
+        ),
         ({"url": URL, "streams": "a", "stream": "b"}, "option stream: .*did you mean streams"),
         ({"url": URL, "streams": "a", "closeOnEnd": "true"}, "option closeOnEnd: .*leave it out"),
     ],
@@ -102,10 +114,16 @@ def test_options_that_do_not_fit_together_are_refused(given: dict[str, str], mes
         ("2026-11-18 10:30:00.5+01:00", "time:2026-11-18T09:30:00.500Z"),
         ("-10 minutes", "time:-600s"),
         ("- 1 Day", "time:-86400s"),
+        ("-2h", "time:-7200s"),
+        ("1794994200500", "time:2026-11-18T09:30:00.500Z"),
+        (
+            '{"/a": "-1 hour", "b": 1794994200500}',
+            {"a": "time:-3600s", "b": "time:2026-11-18T09:30:00.500Z"},
+        ),
     ],
 )
-def test_a_time_is_written_as_the_server_takes_it(given: str, sent: str) -> None:
-    options = {"url": URL, "streams": "a", "startingTimestamp": given}
+def test_a_time_is_written_as_the_server_takes_it(given: str, sent: str | dict[str, str]) -> None:
+    options = {"url": URL, "streams": "a,b", "startingTimestamp": given}
     assert source_options(options).starting_timestamp == sent
     with pytest.raises(OptionError, match="startingOffsets: comes together with startingTimestamp"):
         source_options({**options, "startingOffsets": "latest"})

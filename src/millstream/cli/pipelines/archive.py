@@ -57,7 +57,7 @@ def archive(
         except MissingPackageError as problem:
             raise Failure(Exit.FAILED, str(problem), problem.hint) from None
         rules = options.rules(expect, expect_or_drop, expect_or_fail)
-        source = server.source(streams, input_option)
+        source = server.source(streams, input_option, pacing)
         bad = BadRecords(action=on_bad_record, stream=dead_letters)
         look(source, ends=pacing.ends)
     running.run(

@@ -50,7 +50,7 @@ def dedup(
 
     with running.failures():
         options.check(schema)
-        source = server.source(streams, input_option)
+        source = server.source(streams, input_option, pacing)
         written = server.output(output, output_option)
         bad = BadRecords(action=on_bad_record, stream=dead_letters)
         look(source, ends=pacing.ends)

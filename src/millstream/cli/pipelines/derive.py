@@ -74,7 +74,7 @@ def derive(
     with running.failures():
         options.check(schema)
         rules = options.rules(expect, expect_or_drop, expect_or_fail)
-        source = server.source(streams, input_option)
+        source = server.source(streams, input_option, pacing)
         written = server.output(output, output_option, closes)
         bad = BadRecords(action=on_bad_record, stream=dead_letters)
         look(source, ends=pacing.ends)

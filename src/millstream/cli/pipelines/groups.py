@@ -13,6 +13,7 @@ from dataclasses import dataclass, fields, is_dataclass
 from typing import TYPE_CHECKING, Any
 
 from millstream.cli import targets
+from millstream.cli.exits import Exit, Failure
 from millstream.cli.output import OutputFormat
 from millstream.cli.pipelines import options
 from millstream.cli.targets import Profile, Token, Url
@@ -24,27 +25,41 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Pacing:
-    """How long a pipeline runs; without any of it forever."""
+    """How long a pipeline runs; without any of it forever. What it reads may be a range of time."""
 
     until_closed: options.UntilClosed = False
     once: options.Once = False
     every: options.Every = None
+    since: options.Since = None
+    until: options.Until = None
 
     def __post_init__(self) -> None:
         """Refuse contradictory options."""
         options.one_pace(until_closed=self.until_closed, once=self.once, every=self.every)
+        if self.until is not None and (self.until_closed or self.every is not None):
+            raise Failure(
+                Exit.USAGE,
+                "--until ends a pipeline, and excludes --until-closed and --every",
+                "Leave them out, or give --since alone",
+            )
 
     @property
     def ends(self) -> bool:
         """Whether it ends by itself."""
-        return self.until_closed or self.once
+        return self.until_closed or self.once or self.until is not None
+
+    def range(self) -> dict[str, str]:
+        """Give the options of the input for what arrived in a range of time."""
+        given = {"startingTimestamp": self.since, "endingTimestamp": self.until}
+        return {name: value for name, value in given.items() if value is not None}
 
     def pace(self, otherwise: str | None = None) -> "Pace":
         """Give the pipeline's pace; `otherwise` is the interval if nothing was asked for."""
         from millstream.spark.pipelines.inputs import Pace
 
         every = self.every if self.ends else self.every or otherwise
-        return Pace(until_closed=self.until_closed, once=self.once, every=every)
+        once = self.once or self.until is not None
+        return Pace(until_closed=self.until_closed, once=once, every=every)
 
 
 @dataclass(frozen=True)
@@ -67,12 +82,14 @@ class Server:
     token: Token = None
     profile: Profile = None
 
-    def source(self, streams: str, given: list[str] | None) -> "Input":
+    def source(self, streams: str, given: list[str] | None, pacing: Pacing | None = None) -> "Input":
         """Give what a pipeline reads, with the options of the input."""
         from millstream.spark.pipelines.inputs import Input
 
         there = targets.server(self.url, self.token, self.profile)
         pairs = options.pairs(given, "--input-option")
+        if pacing is not None:
+            pairs |= pacing.range()
         return Input(url=there.url, streams=streams, token=there.token, options=pairs)
 
     def output(self, stream: str | None, given: list[str] | None, closes: str | None = None) -> "Output":

@@ -24,6 +24,15 @@ Once = Annotated[bool, typer.Option("--once", help="Stop when everything that ex
 Every = Annotated[
     str | None, typer.Option(help="Run forever, at this interval: '10 seconds'.", metavar="TIME")
 ]
+Since = Annotated[
+    str | None,
+    typer.Option(
+        help="Only what arrived at a time or later: 2026-11-18T09:30:00Z, '-2 days'.", metavar="TIME"
+    ),
+]
+Until = Annotated[
+    str | None, typer.Option(help="Stop before what arrived at a time or later.", metavar="TIME")
+]
 Schema = Annotated[
     str | None,
     typer.Option(help="The messages' fields: 'id long, at timestamp, name string'.", metavar="COLUMNS"),

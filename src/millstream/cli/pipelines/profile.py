@@ -34,7 +34,7 @@ def profile(
     with running.failures():
         options.check(schema)
         rules = options.rules(expect, None, None)
-        source = server.source(streams, input_option)
+        source = server.source(streams, input_option, pacing)
         written = server.output(output, output_option)
         look(source, ends=pacing.ends)
     running.run(

@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from millstream.cli.exits import Exit, Failure
 from millstream.cli.pipelines import options, running
 from millstream.cli.pipelines.groups import Cluster, Server, grouped
 
@@ -20,7 +21,8 @@ def replay(
     format: Annotated[
         str,
         typer.Option(
-            help="parquet, csv, json, orc, text, jdbc, or any other that Spark has.", metavar="NAME"
+            help="parquet, delta, iceberg, csv, json, orc, text, jdbc, or any other of Spark's.",
+            metavar="NAME",
         ),
     ] = "parquet",
     schema: options.Schema = None,
@@ -59,6 +61,7 @@ def replay(
     from millstream.spark.pipelines import replay as pipeline
     from millstream.spark.pipelines.inputs import Pace
     from millstream.spark.pipelines.records import BadRecords
+    from millstream.spark.tables.formats import MissingPackageError
 
     with running.failures():
         options.check(schema)
@@ -71,6 +74,11 @@ def replay(
             order_by=options.listed(order_by),
             stream_by=stream_by,
         )
+        if cluster.master is None and cluster.remote is None:
+            try:
+                pipeline.look(read)
+            except MissingPackageError as problem:
+                raise Failure(Exit.FAILED, str(problem), problem.hint) from None
         written = server.output(output, output_option, closes)
         bad = BadRecords(action=on_bad_record, stream=dead_letters)
     running.run(

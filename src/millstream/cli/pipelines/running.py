@@ -38,6 +38,7 @@ _CODES: Final = {
     "ParseException": (Exit.USAGE, "Is the SQL right?"),
     "AnalysisException": (Exit.USAGE, "Are the names of columns and tables right?"),
     "ArchiveError": (Exit.CONFLICT, ""),
+    "TableReadError": (Exit.CONFLICT, ""),
     "BadRecordError": (Exit.BAD_INPUT, "--on-bad-record dead-letter sets such records aside and continues"),
     "ExpectationError": (Exit.BAD_INPUT, "--expect sets such records aside and continues"),
     "LateRecordError": (Exit.BAD_INPUT, "A longer --watermark waits for them"),

@@ -1,5 +1,8 @@
 """Fields: JSON messages as typed columns, parsed in bulk where possible.
 
+Times, dates and bytes are text in JSON: they are parsed as text, and then converted column by column
+(`texts`), unless they are inside of structs and arrays.
+
 Flat schemas are parsed by `plain`, all others by Arrow; both are several times faster than `from_json`,
 and both reject the whole input if one message is unusual. Then a flat schema is parsed message by message,
 and only those that are unusual carefully. For other schemas short runs are tried, and a run that is rejected
@@ -18,8 +21,9 @@ from pyarrow import json
 
 from millstream.client.core import errors
 from millstream.spark.json.messages import ColumnArrays, Message, Numbers
-from millstream.spark.json.parsing import MessageParser
+from millstream.spark.json.parsing import Formats, MessageParser
 from millstream.spark.json.plain import plain_parser
+from millstream.spark.json.texts import Texts
 
 RUN_ROWS = 200
 _OPENING = ord("{")
@@ -42,6 +46,7 @@ class Fields(msgspec.Struct, frozen=True):
     fails: bool
     drops: bool = False
     """Whether rows of corrupt messages are left out; `corrupt` then names a column that marks them."""
+    formats: Formats = Formats()
 
 
 class FieldParser:
@@ -49,15 +54,22 @@ class FieldParser:
 
     def __init__(self, fields: Fields) -> None:
         self._fields = fields
-        self._parser = MessageParser(fields.schema)
-        self._plain = plain_parser(fields.schema)
+        self._parser = MessageParser(fields.schema, fields.formats)
+        self._texts = Texts(fields.schema, fields.formats)
+        self._plain = plain_parser(self._texts.raw)
         self._options = json.ParseOptions(
-            explicit_schema=fields.schema, newlines_in_values=True, unexpected_field_behavior="ignore"
+            explicit_schema=self._texts.raw, newlines_in_values=True, unexpected_field_behavior="ignore"
         )
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the fields."""
+        return list(self._fields.schema.names)
 
     def whole(self, array: bytes) -> ColumnArrays | None:
         """Parse an array of messages without splitting it; None if that is not possible."""
         made = self._plain.columns(array) if self._plain is not None else None
+        made = None if made is None else self._texts.converted(made)
         return None if made is None else self._with_corrupt(made)
 
     def columns(self, messages: Sequence[Message], lengths: Numbers, stream: str) -> ColumnArrays:
@@ -80,7 +92,9 @@ class FieldParser:
 
     def _by_arrow(self, messages: Sequence[Message], lengths: Numbers) -> ColumnArrays | None:
         lines = b"\n".join(messages)
-        if not _all_objects(lines, lengths) or _NEGATIVE_ZERO.search(lines) is not None:
+        if self._texts.are_nested or not _all_objects(lines, lengths):
+            return None
+        if _NEGATIVE_ZERO.search(lines) is not None:
             return None
         block = json.ReadOptions(use_threads=False, block_size=len(lines) + 1)
         try:
@@ -90,7 +104,9 @@ class FieldParser:
             return None
         if table.num_rows != len(messages):
             return None
-        return self._with_corrupt({name: table.column(name).chunk(0) for name in self._fields.schema.names})
+        columns = {name: table.column(name).chunk(0) for name in self._fields.schema.names}
+        converted = self._texts.converted(columns)
+        return None if converted is None else self._with_corrupt(converted)
 
     def _with_corrupt(self, made: ColumnArrays) -> ColumnArrays:
         if self._fields.corrupt is not None:

@@ -7,6 +7,8 @@ objects and arrays as compact JSON.
 This is the slow, exact way, message by message; `fields` uses a faster one where possible.
 """
 
+import base64
+import binascii
 import json
 from collections.abc import Callable
 from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
@@ -16,16 +18,42 @@ import msgspec
 import pyarrow
 from pyarrow import types
 
+from millstream.spark.json import times
 from millstream.spark.json.messages import Message
+from millstream.spark.json.time_patterns import pattern_parser
 
 Convert = Callable[[Any], Any]
 """Convert a value to its column's type, or raise `_MisfitError`."""
 
+_LONG = 1 << 63
 _NOT_FINITE = {
     "NaN": "nan",
     **dict.fromkeys(("Infinity", "+Infinity", "+INF"), "inf"),
     **dict.fromkeys(("-Infinity", "-INF"), "-inf"),
 }
+
+
+class Formats(msgspec.Struct, frozen=True):
+    """How times and dates are written; None: as Spark casts text to them. `zone` is for those without one."""
+
+    timestamp: str | None = None
+    date: str | None = None
+    zone: str = "UTC"
+
+    def micros(self) -> Callable[[str], int | None]:
+        """Return what reads a time as microseconds since 1970; None for text that is not one."""
+        zone = times.zone_of(self.zone) or times.UTC
+        if self.timestamp is None:
+            return lambda text: times.micros_of(text, zone)
+        parse = pattern_parser(self.timestamp)
+        return lambda text: parse.micros(text, zone)
+
+    def days(self) -> Callable[[str], int | None]:
+        """Return what reads a date as days since 1970; None for text that is not one."""
+        return times.days_of if self.date is None else pattern_parser(self.date).days
+
+
+_USUAL = Formats()
 
 
 class Parsed(msgspec.Struct, frozen=True, gc=False):
@@ -57,8 +85,8 @@ _decoder = json.JSONDecoder(
 class MessageParser:
     """Parses messages for the fields of a schema."""
 
-    def __init__(self, schema: pyarrow.Schema) -> None:
-        self._convert = _struct(list(schema))
+    def __init__(self, schema: pyarrow.Schema, formats: Formats = _USUAL) -> None:
+        self._convert = _struct(list(schema), formats)
 
     def parse(self, message: Message) -> Parsed:
         """Parse one message."""
@@ -71,7 +99,7 @@ class MessageParser:
             return Parsed({}, fits=False)
 
 
-def _converter(kind: pyarrow.DataType) -> Convert:
+def _converter(kind: pyarrow.DataType, formats: Formats) -> Convert:
     """Choose the conversion for a type."""
     if types.is_string(kind):
         return _string
@@ -83,11 +111,17 @@ def _converter(kind: pyarrow.DataType) -> Convert:
         return _floating
     if types.is_decimal(kind):
         return _decimal(kind.precision, kind.scale)
+    if types.is_timestamp(kind):
+        return _timestamp(formats.micros())
+    if types.is_date32(kind):
+        return _date(formats.days())
+    if types.is_binary(kind):
+        return _binary
     if types.is_list(kind):
-        return _list(_converter(kind.value_type))
+        return _list(_converter(kind.value_type, formats))
     if types.is_map(kind):
-        return _map(_converter(kind.item_type))
-    return _struct([kind.field(number) for number in range(kind.num_fields)])
+        return _map(_converter(kind.item_type, formats))
+    return _struct([kind.field(number) for number in range(kind.num_fields)], formats)
 
 
 def _string(found: Any) -> str:
@@ -115,13 +149,26 @@ def _integer(bits: int) -> Convert:
     bound = 1 << (bits - 1)
 
     def convert(found: Any) -> int:
-        if isinstance(found, _Number) and len(found) <= 20 and found.removeprefix("-").isdecimal():
-            number = int(found)
-            if -bound <= number < bound:
-                return number
+        number = _long(found)
+        if number is not None and -bound <= number < bound:
+            return number
         raise _MisfitError
 
     return convert
+
+
+def _long(found: Any) -> int | None:
+    """Return a number of at most 64 bits that was written as an integer."""
+    if isinstance(found, _Number) and len(found) <= 20 and found.removeprefix("-").isdecimal():
+        number = int(found)
+        if -_LONG <= number < _LONG:
+            return number
+    return None
+
+
+def _wrapped(number: int) -> int:
+    """Return what is left of a number in 64 bits, as Spark has it."""
+    return (number + _LONG) % (2 * _LONG) - _LONG
 
 
 def _floating(found: Any) -> float:
@@ -147,6 +194,39 @@ def _decimal(precision: int, scale: int) -> Convert:
         return number
 
     return convert
+
+
+def _timestamp(micros_of: Callable[[str], int | None]) -> Convert:
+    def convert(found: Any) -> int:
+        if isinstance(found, _Number):
+            seconds = _long(found)
+            micros = None if seconds is None else _wrapped(seconds * times.SECOND_US)
+        else:
+            micros = micros_of(found) if isinstance(found, str) else None
+        if micros is None:
+            raise _MisfitError
+        return micros
+
+    return convert
+
+
+def _date(days_of: Callable[[str], int | None]) -> Convert:
+    def convert(found: Any) -> int:
+        days = days_of(found) if isinstance(found, str) and not isinstance(found, _Number) else None
+        if days is None:
+            raise _MisfitError
+        return days
+
+    return convert
+
+
+def _binary(found: Any) -> bytes:
+    if not isinstance(found, str) or isinstance(found, _Number):
+        raise _MisfitError
+    try:
+        return base64.b64decode(found, validate=True)
+    except (binascii.Error, ValueError):
+        raise _MisfitError from None
 
 
 def _list(convert: Convert) -> Convert:
@@ -177,8 +257,8 @@ def _part(found: Any, convert: Convert) -> Any:
         raise _MisfitError from None
 
 
-def _struct(fields: list[pyarrow.Field]) -> Convert:
-    converters = {field.name: _converter(field.type) for field in fields}
+def _struct(fields: list[pyarrow.Field], formats: Formats) -> Convert:
+    converters = {field.name: _converter(field.type, formats) for field in fields}
 
     def convert(found: Any) -> dict[str, Any]:
         if not isinstance(found, dict):

@@ -18,6 +18,7 @@ from millstream.spark.pipelines.records import ERROR, RAW, BadRecords
 from millstream.spark.pipelines.running import Meter, Progress
 from millstream.spark.pipelines.transactions import checkpoint_id
 from millstream.spark.sink.columns import OFFSET, STREAM, VALUE
+from millstream.spark.source.schemas import TIMESTAMP
 from millstream.spark.tables.formats import (
     PARQUET,
     ArchiveError,
@@ -64,17 +65,17 @@ def archive(
 
     Without a `schema` its columns are `stream`, `offset` and `value`; with one (`id long, at timestamp`)
     the fields of each message take the place of `value`. `date` is added unless the schema has one: the day
-    of `event_time`, a column of the schema, or else the day a record was archived. Records that do not meet
-    the `rules` are set aside, dropped, or stop the pipeline. A table keeps its columns: a later run may add
-    some, but not change their types; rows of a run that leaves some out have null there. When a partition
-    holds `compact_files` small files they are merged into one; 0 disables it. The checkpoint is inside the
-    table unless it is given.
+    of `event_time`, a column of the schema or `timestamp`, or else the day a record was archived. Records
+    that do not meet the `rules` are set aside, dropped, or stop the pipeline. A table keeps its columns: a
+    later run may add some, but not change their types; rows of a run that leaves some out have null there.
+    When a partition holds `compact_files` small files they are merged into one; 0 disables it. The checkpoint
+    is inside the table unless it is given.
     """
     pace, bad = pace or Pace(), bad or BadRecords()
     rules = checked(rules)
     if schema is not None or rules:
         refuse_loops(source, [bad.name])
-    if event_time is not None and schema is None:
+    if event_time is not None and schema is None and not source.has_arrival(event_time):
         raise OptionError("event-time", "needs a schema; name the columns, such as 'id long, at timestamp'")
     opened = archive_table(format, table)
     frame = _records(spark, source, pace, schema, bad, rules, event_time)
@@ -149,7 +150,8 @@ def _records(
 ) -> DataFrame:
     if schema is None:
         frame = following(spark, source, pace)
-        taken = frame.select(STREAM, OFFSET, VALUE, f.lit(None).cast("string").alias(ERROR))
+        arrival = [TIMESTAMP] if TIMESTAMP in frame.columns else []
+        taken = frame.select(STREAM, OFFSET, *arrival, VALUE, f.lit(None).cast("string").alias(ERROR))
     else:
         frame = following(spark, source, pace, valueType="string")
         taken = records.parsed(frame, schema, event_time)

@@ -10,6 +10,7 @@ from millstream.protocol.globs import glob_matches
 from millstream.spark.lookups import Server
 from millstream.spark.option_values import stream_name
 from millstream.spark.options import OptionError, source_options
+from millstream.spark.source.schemas import TIMESTAMP
 
 FORMAT = "durable-streams"
 BATCH_BYTES = "64m"
@@ -38,6 +39,10 @@ class Input(msgspec.Struct, frozen=True, kw_only=True):
             return glob_matches(self.pattern, name)
         return stream_name(name) in {stream_name(one) for one in self.streams.split(",")}
 
+    def has_arrival(self, column: str) -> bool:
+        """Return whether a column is the time of arrival, which the options ask for."""
+        return column == TIMESTAMP and source_options(self.source()).include_timestamp
+
     def server(self) -> dict[str, str]:
         """Return the options that name the server."""
         return {"url": self.url, **({"token": self.token} if self.token else {})}
@@ -52,7 +57,8 @@ class Pace(msgspec.Struct, frozen=True, kw_only=True):
     """When a pipeline runs, and when it stops. Set one of these.
 
     `until_closed`: until all streams have ended. `once`: until everything that exists now is read.
-    `every`: forever, at this interval, such as `10 seconds`.
+    `every`: forever, at this interval, such as `10 seconds`. With the option `endingTimestamp` of the input,
+    `once` ends at that time.
     """
 
     until_closed: bool = False
@@ -82,11 +88,13 @@ def following(spark: SparkSession, source: Input, pace: Pace, **more: str) -> Da
 
 
 def look(source: Input, *, ends: bool = False) -> None:
-    """Look up the streams, so that a wrong name or address fails before Spark is started.
+    """Check the options and look up the streams, so that what is wrong is named before Spark is started.
 
     A pipeline that `ends` by itself would end at once where no stream matches its pattern.
     """
-    options = source_options(source.source()).hastened()
+    options = source_options(source.source(), streaming=True).hastened()
+    if options.ending_timestamp is not None and not ends:
+        raise OptionError("endingTimestamp", "needs a pipeline that ends; give --once")
     server = Server(options)
     if options.pattern is not None and not server.matching(options.pattern) and ends:
         raise NothingToReadError(

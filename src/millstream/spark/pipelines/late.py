@@ -15,6 +15,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 
+from millstream.spark.options import STREAMING_ONLY
 from millstream.spark.pipelines import records
 from millstream.spark.pipelines.inputs import FORMAT, Input
 from millstream.spark.pipelines.outputs import Output
@@ -26,7 +27,10 @@ from millstream.spark.pipelines.transactions import checkpoint_id
 from millstream.spark.sink.columns import OFFSET, STREAM, VALUE
 
 _SINK = "late"
-_STREAMING_ONLY = frozenset({"maxbytespertrigger", "maxrowspertrigger", "startingoffsets"})
+_OF_THE_QUERY = frozenset(
+    name.lower()
+    for name in (*STREAMING_ONLY, "startingOffsets", "startingTimestamp", "endingTimestamp", "minPartitions")
+)
 
 
 class LateRecords:
@@ -82,7 +86,7 @@ class LateRecords:
         batch: int,
     ) -> None:
         given = {
-            key: value for key, value in self._source.options.items() if key.lower() not in _STREAMING_ONLY
+            key: value for key, value in self._source.options.items() if key.lower() not in _OF_THE_QUERY
         }
         rows = (
             self._spark.read.format(FORMAT)

@@ -18,6 +18,7 @@ from millstream.spark.option_values import stream_name
 from millstream.spark.options import OptionError
 from millstream.spark.pipelines.running import RECORDS
 from millstream.spark.sink.columns import OFFSET, STREAM, VALUE
+from millstream.spark.source.schemas import TIMESTAMP
 
 RAW, ERROR = "_value", "_error"
 """The original message, and what is wrong with it. The names avoid those of fields."""
@@ -48,13 +49,21 @@ class BadRecords(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def parsed(frame: DataFrame, schema: str, event_time: str | None = None) -> DataFrame:
-    """Parse messages: `stream`, `offset`, `_value`, the fields of the schema, and `_error`."""
+    """Parse messages: `stream`, `offset`, `_value`, the fields of the schema, and `_error`.
+
+    `timestamp` stays where the source has it (`includeTimestamp`).
+    """
     wanted = _message_schema(schema)
+    arrival = [TIMESTAMP] if TIMESTAMP in frame.columns else []
+    if arrival and TIMESTAMP in wanted.fieldNames():
+        raise OptionError(
+            "schema", "has a column 'timestamp', as includeTimestamp does; leave one of them out"
+        )
     nullable = [StructField(field.name, field.dataType) for field in wanted.fields]  # checked below
     with_corrupt = StructType([*nullable, StructField(_CORRUPT, StringType())])
     permissive = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
     fields = f.from_json(f.col(VALUE).cast("string"), with_corrupt, permissive)
-    taken = frame.select(STREAM, OFFSET, f.col(VALUE).alias(RAW), fields.alias(_FIELDS))
+    taken = frame.select(STREAM, OFFSET, *arrival, f.col(VALUE).alias(RAW), fields.alias(_FIELDS))
     text = f.col(RAW).cast("string")
     # from_json would read the first of several values and ignore the others.
     is_object = is_one_message(text) & text.rlike(r"^\s*\{")
@@ -71,13 +80,13 @@ def parsed(frame: DataFrame, schema: str, event_time: str | None = None) -> Data
         if not field.nullable:
             error = error.when(f.col(f"{_FIELDS}.`{field.name}`").isNull(), f"has no {field.name}")
     if event_time is not None:
-        if event_time not in wanted.fieldNames():
+        if event_time not in (*wanted.fieldNames(), *arrival):
             raise OptionError("event-time", f"names {event_time!r}, which is not a column of the schema")
-        at = f.col(f"{_FIELDS}.`{event_time}`")
+        at = f.col(TIMESTAMP) if event_time in arrival else f.col(f"{_FIELDS}.`{event_time}`")
         late = f.lit(LAST_TIME).cast("timestamp")
         error = error.when(at.isNull() | (at >= late), f"no time in {event_time}")
     apart = [f.col(f"{_FIELDS}.`{field.name}`").alias(field.name) for field in wanted.fields]
-    return taken.select(STREAM, OFFSET, RAW, *apart, error.alias(ERROR))
+    return taken.select(STREAM, OFFSET, RAW, *arrival, *apart, error.alias(ERROR))
 
 
 def counted(frame: DataFrame, name: str = RECORDS) -> DataFrame:

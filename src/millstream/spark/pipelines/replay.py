@@ -1,8 +1,9 @@
 """replay: a table to streams, exactly once. An interrupted run resumes where it stopped.
 
 Files are read by Spark's file source, which records in the checkpoint which files were read, a few in each
-batch. Other tables, such as those of a database, are written in one transaction; so are archives, because
-compaction rewrites their files.
+batch. Delta and Iceberg tables are read version after version (`tables.versions`). Other tables, such as
+those of a database, are written in one transaction; so are archives in Parquet, because compaction rewrites
+their files.
 """
 
 import re
@@ -23,9 +24,12 @@ from millstream.spark.pipelines.records import columns as schema_columns
 from millstream.spark.pipelines.running import Meter, Progress
 from millstream.spark.pipelines.transactions import checkpoint_id
 from millstream.spark.sink.columns import STREAM
+from millstream.spark.tables.formats import DELTA, ICEBERG
 from millstream.spark.tables.locations import located
 from millstream.spark.tables.parquet_files import Table
+from millstream.spark.tables.versions import following_table, versioned_table
 
+VERSIONED = (DELTA, ICEBERG)
 FILES = ("parquet", "csv", "json", "orc", "text")
 _FILES_PER_BATCH = 16
 _FOR_EVER = "36500d"
@@ -74,14 +78,24 @@ def replay(
     if closes and not pace.ends:
         raise OptionError("close", "needs an end; leave out every")
     output.prepare(bad.name)
-    as_files = table.format in FILES and not _is_archive(table)
-    job = _Job(table=table, output=output, checkpoint=located(checkpoint), bad=bad, whole=not as_files)
-    frame = _made(_files(spark, table), job) if as_files else one_row(spark)
-    meter = Meter(on_progress, counts=as_files)
+    whole = not (table.format in VERSIONED or (table.format in FILES and not _is_archive(table)))
+    job = _Job(table=table, output=output, checkpoint=located(checkpoint), bad=bad, whole=whole)
+    frame = one_row(spark) if whole else _made(_followed(spark, table), job)
+    meter = Meter(on_progress, counts=not whole)
     meter.run(spark, frame.writeStream.foreachBatch(_writing(job)), pace, job.checkpoint)
     if closes:
         output.close()
     return meter.progress
+
+
+def look(table: TableInput) -> None:
+    """Check that a table in this machine's folders is there, before Spark is started."""
+    if table.format in VERSIONED:
+        versioned_table(table.format, _path(table))
+    elif table.format in FILES and "://" not in _path(table):
+        is_glob = any(character in _path(table) for character in "*?[{")
+        if not is_glob and not Path(_path(table)).exists():
+            raise OptionError("path", f"{table.path!r} is not there; check it, or write it with its scheme")
 
 
 class _Job(msgspec.Struct, frozen=True, kw_only=True):
@@ -125,8 +139,14 @@ def _made(rows: DataFrame, job: _Job) -> DataFrame:
     return addressed(taken, job.output, job.bad, "replay", carries=[_ORDER])
 
 
-def _files(spark: SparkSession, table: TableInput) -> DataFrame:
-    """Follow files, including old ones."""
+def _followed(spark: SparkSession, table: TableInput) -> DataFrame:
+    """Follow a table, or files, including old ones."""
+    if table.format in VERSIONED:
+        if table.schema is not None:
+            raise OptionError(
+                "schema", f"is not for {table.format}: the table has its own; select with columns"
+            )
+        return following_table(spark, table.format, _path(table), dict(table.options))
     defaults = {"maxFilesPerTrigger": str(_FILES_PER_BATCH), "maxFileAge": _FOR_EVER}
     path = _path(table)
     if Path(path).is_file():  # Spark follows folders only

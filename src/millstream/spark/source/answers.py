@@ -31,6 +31,8 @@ class Portion(msgspec.Struct, frozen=True, gc=False):
     kind: Kind
     content_type: str
     values: list[Message]
+    time: str | None = None
+    """When all of it arrived, if that was asked for."""
 
 
 class Whole(msgspec.Struct, frozen=True, gc=False):
@@ -39,6 +41,7 @@ class Whole(msgspec.Struct, frozen=True, gc=False):
     content_type: str
     array: bytes
     url: str
+    time: str | None = None
 
 
 class ResponseEnd(msgspec.Struct, frozen=True):
@@ -55,9 +58,16 @@ def read_answer(
     until: str | None = None,
     skip: int = 0,
     incarnation: str | None = None,
+    *,
+    times: bool = False,
 ) -> Generator[Portion | Whole, None, ResponseEnd]:
-    """Read what follows an offset of a stream, without its first `skip` units."""
+    """Read what follows an offset of a stream, without its first `skip` units.
+
+    With `times` the response ends where the time of arrival changes (rule X7).
+    """
     params = (("offset", offset), ("until", until)) if until is not None else (("offset", offset),)
+    if times:
+        params = (*params, ("times", "true"))
     attempts = Attempts(server.terms.retry, server.terms.chance)
     handed_out = skip
     while True:
@@ -105,7 +115,7 @@ def apart(found: Portion | Whole) -> Portion:
     if isinstance(found, Portion):
         return found
     try:
-        return Portion(Kind.JSON, found.content_type, split_array(found.array))
+        return Portion(Kind.JSON, found.content_type, split_array(found.array), found.time)
     except NotAnArrayError as error:
         raise _not_an_array(found.url, error) from None
 
@@ -143,19 +153,20 @@ def _portions(download: Download, url: str) -> Generator[Portion | Whole, None, 
     kind = kind_of(content_type.encode("latin-1"))
     if kind is not Kind.JSON:
         while data := download.read():
-            yield Portion(kind, content_type, [data])
+            yield Portion(kind, content_type, [data], text(answer, headers.STREAM_LAST_TIME))
         return
+    time = text(answer, headers.STREAM_LAST_TIME)
     length = answer.headers.get(b"content-length", b"")
     try:
         if length.isdigit() and int(length) <= WHOLE_BYTES:
-            yield Whole(content_type, b"".join(iter(download.read, b"")), url)
+            yield Whole(content_type, b"".join(iter(download.read, b"")), url, time)
             return
         splitter = ArraySplitter()
         while data := download.read():
             if values := splitter.feed(data):
-                yield Portion(kind, content_type, values)
+                yield Portion(kind, content_type, values, time)
         if values := splitter.end():
-            yield Portion(kind, content_type, values)
+            yield Portion(kind, content_type, values, time)
     except NotAnArrayError as error:
         raise _not_an_array(url, error) from None
 

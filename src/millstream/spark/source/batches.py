@@ -4,6 +4,7 @@ Values go from received bytes into Arrow's buffers without becoming Python strin
 its values are large, so memory is bounded.
 """
 
+import datetime
 from collections.abc import Callable, Iterable, Iterator
 
 import msgspec
@@ -21,12 +22,19 @@ MAX_ROWS = 10_000
 MAX_BYTES = 8 * 2**20
 
 _OFFSET_DIGITS = 16
+_TIMESTAMP = pyarrow.timestamp("us", tz="UTC")
 
 
 class ValueTypeError(errors.MillstreamError):
     """A stream's content does not match the type of the column `value`."""
 
     default_code = "VALUE_TYPE"
+
+
+class ArrivalTimeError(errors.MillstreamError):
+    """The server does not know when content arrived."""
+
+    default_code = "NO_ARRIVAL_TIMES"
 
 
 class End(msgspec.Struct, frozen=True):
@@ -52,7 +60,7 @@ def record_batches(
                 if batch.rows:
                     yield batch.finish()
                     batch = _Batch(schema, parser)
-                yield from _slices(one.stream, made, schema)
+                yield from _slices(one.stream, one.whole.time, made, schema)
                 continue
             one = one.rows()
         if isinstance(one, End):
@@ -97,12 +105,15 @@ def row_counts(counted: Iterable[tuple[str, int]], schema: pyarrow.Schema) -> py
     return pyarrow.RecordBatch.from_pydict({name: made[name] for name in schema.names}, schema=schema)
 
 
-def _slices(stream: str, made: ColumnArrays, schema: pyarrow.Schema) -> Iterator[pyarrow.RecordBatch]:
+def _slices(
+    stream: str, time: str | None, made: ColumnArrays, schema: pyarrow.Schema
+) -> Iterator[pyarrow.RecordBatch]:
     """Slice the columns of many messages into batches."""
     count = len(next(iter(made.values())))
     own = {
         "stream": lambda: pyarrow.repeat(pyarrow.scalar(stream), count),
         "closed": lambda: pyarrow.repeat(pyarrow.scalar(False), count),
+        "timestamp": lambda: pyarrow.repeat(_time(time, stream), count),
     }
     columns = [made[name] if name in made else own[name]() for name in schema.names]
     whole = pyarrow.RecordBatch.from_arrays(columns, schema=schema)
@@ -117,6 +128,8 @@ class _Batch:
         self._schema = schema
         self._parser = parser
         self._columns: dict[str, list[pyarrow.Array]] = {name: [] for name in schema.names}
+        fields = parser.names if parser is not None else ()
+        self._has_time = "timestamp" in schema.names and "timestamp" not in fields
         self.rows = 0
         self._bytes = 0
 
@@ -131,6 +144,8 @@ class _Batch:
         self._put("offset", lambda _: _offsets(rows.prefix, numbers))
         self._put("value", lambda kind: _values(rows, values, lengths, kind))
         self._put("closed", lambda _: pyarrow.repeat(pyarrow.scalar(False), len(values)))
+        if self._has_time:
+            self._put("timestamp", lambda _: pyarrow.repeat(_time(rows.time, rows.stream), len(values)))
         if self._parser is not None:
             for name, column in _fields(self._parser, rows, values, lengths).items():
                 self._columns[name].append(column)
@@ -153,6 +168,12 @@ class _Batch:
             for segments in self._columns.values()
         ]
         return pyarrow.RecordBatch.from_arrays(columns, schema=self._schema)
+
+
+def _time(written: str | None, stream: str) -> pyarrow.Scalar:
+    if written is None:
+        raise ArrivalTimeError(f"the server does not say when {stream} arrived; leave includeTimestamp out")
+    return pyarrow.scalar(datetime.datetime.fromisoformat(written), _TIMESTAMP)
 
 
 def _numbers(rows: Rows) -> Numbers:

@@ -87,10 +87,10 @@ def count_on(server: Server, stream: str, start: Position, budget: Budget) -> Co
             return Counted(Position(at, skip, total), rows, size)
 
 
-def rows_within(server: Server, one: Range, max_rows: int) -> Counted:
+def rows_within(server: Server, one: Range, max_rows: int, *, times: bool = False) -> Counted:
     """Find where a number of rows ends inside a range between two server offsets."""
     rows = size = 0
-    reading = read_range(server, one)
+    reading = read_range(server, one, times=times)
     for found in reading:
         left = max_rows - rows
         values = found.values[:left]

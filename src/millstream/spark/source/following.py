@@ -88,13 +88,13 @@ class Follower:
     def beginning(self) -> dict[str, Position]:
         """Return where a new query begins."""
         if self._options.starting_timestamp is not None:
-            return self._resolve_time(self._options.starting_timestamp, "startingTimestamp")
+            return self._resolve_time(self._options.starting_timestamp, EARLIEST, "startingTimestamp")
         return self._resolve(self._options.starting_offsets, EARLIEST, "startingOffsets")
 
     def ending(self, begin: Positions) -> dict[str, Position]:
         """Return where a batch read ends."""
         if self._options.ending_timestamp is not None:
-            ends = self._resolve_time(self._options.ending_timestamp, "endingTimestamp")
+            ends = self._resolve_time(self._options.ending_timestamp, LATEST, "endingTimestamp")
             return {
                 name: end if name in begin and end.offset > begin[name].offset else begin[name]
                 for name, end in ends.items()
@@ -120,10 +120,34 @@ class Follower:
             counted[name] = counting.count_on(self._server, name, start, Budget()).position
         return counted
 
-    def _resolve_time(self, time: str, option: str) -> dict[str, Position]:
+    def targets(self) -> dict[str, Found]:
+        """Return the streams as they are now, or were at `endingTimestamp`: there a finite query ends."""
+        if self._options.ending_timestamp is None:
+            return self.look()
+        found = self.look()
+        ends = self._resolve_time(self._options.ending_timestamp, LATEST, "endingTimestamp", found)
+        return {
+            name: msgspec.structs.replace(stream, tail=ends[name].offset, closed=ends[name].closed)
+            for name, stream in found.items()
+        }
+
+    def _resolve_time(
+        self,
+        wanted: str | Mapping[str, str],
+        default: str,
+        option: str,
+        found: Mapping[str, Found] | None = None,
+    ) -> dict[str, Position]:
         """Return where a time is in each stream; after the last append it is the tail."""
+        found = self.look() if found is None else found
+        if isinstance(wanted, Mapping) and (unknown := sorted(set(wanted) - set(found))):
+            raise OptionError(option, f"names {unknown[0]!r}, which is not there; check its name")
         positions = {}
-        for name, stream in self.look().items():
+        for name, stream in found.items():
+            time = wanted if isinstance(wanted, str) else wanted.get(name)
+            if time is None:
+                positions[name] = _within(stream, self._position(name, stream, default))
+                continue
             offset = self._server.at_time(name, time) if stream.bounded else None
             if offset is None:
                 raise OptionError(option, "needs a server that knows arrival times; use offsets here")
@@ -144,6 +168,11 @@ class Follower:
         return positions
 
     def _position(self, name: str, stream: Found, wanted: str) -> Position:
+        if self._options.include_timestamp and not stream.bounded:
+            raise OptionError(
+                "includeTimestamp",
+                "needs a server that knows arrival times, such as millstream's; leave it out",
+            )
         counted = None if stream.bounded else 0
         if wanted == EARLIEST:
             return Position(self._server.beginning(name, bounded=stream.bounded), total=counted)
@@ -222,7 +251,7 @@ class Follower:
         elif budget.size is not None:
             exact = admit_bytes(start, exact, budget.size, self.step)
         if timed is None and budget.rows is not None:
-            exact = self._admit_rows(start, exact, budget.rows)
+            exact = self._admit_rows(start, exact, budget.rows, found)
         counted = {name: end for name, end in ends.items() if end.total is not None}
         return {**exact, **self._admit_counted(start, counted, budget)}
 
@@ -264,7 +293,14 @@ class Follower:
 
         return Lane(f"{prefix}_", int(number), fetch, time_reader(field))
 
-    def _admit_rows(self, start: Positions, ends: Positions, max_rows: int) -> dict[str, Position]:
+    def rows_within(self, one: Range, max_rows: int, kind: Kind) -> counting.Counted:
+        """Find where a number of rows ends; messages are rows whatever their times are."""
+        times = self._options.include_timestamp and kind is not Kind.JSON
+        return counting.rows_within(self._server, one, max_rows, times=times)
+
+    def _admit_rows(
+        self, start: Positions, ends: Positions, max_rows: int, found: Mapping[str, Found]
+    ) -> dict[str, Position]:
         admitted = dict(ends)
         lagging = [name for name in ends if not start[name].same_place(ends[name])]
         lagging.sort(key=lambda name: (-(Range(name, start[name], ends[name]).size or 0), name))
@@ -274,7 +310,8 @@ class Follower:
             if share == 0:
                 admitted[name] = start[name]
                 continue
-            counted = counting.rows_within(self._server, Range(name, start[name], ends[name]), share)
+            one = Range(name, start[name], ends[name])
+            counted = self.rows_within(one, share, found[name].kind)
             admitted[name] = counted.position
             left -= counted.rows
         return admitted

@@ -42,6 +42,8 @@ class Rows(msgspec.Struct, frozen=True, gc=False):
     before: int
     gap: int
     counts_rows: bool
+    time: str | None = None
+    """When they arrived, if that was asked for."""
 
 
 class Unsplit(msgspec.Struct, frozen=True, gc=False):
@@ -62,12 +64,14 @@ class RangeError(errors.MillstreamError):
     default_code = "RANGE_CHANGED"
 
 
-def read_range(server: Server, one: Range) -> Iterator[Rows]:
-    """Iterate over the rows of a range."""
+def read_range(server: Server, one: Range, *, times: bool = False) -> Iterator[Rows]:
+    """Iterate over the rows of a range; with `times`, each row is of one time."""
     numbering = _Numbering(one)
     cutter = _Cutter()
-    for found in _content(server, one):
+    for found in _content(server, one, times):
         portion = apart(found)
+        if times and cutter.held and portion.time != cutter.last.time and (ended := cutter.cut()):
+            yield numbering.rows(cutter.last, ended)
         values = portion.values if portion.kind is Kind.JSON else cutter.feed(portion)
         if values:
             yield numbering.rows(portion, values)
@@ -75,10 +79,10 @@ def read_range(server: Server, one: Range) -> Iterator[Rows]:
         yield numbering.rows(cutter.last, [cutter.held])
 
 
-def read_messages(server: Server, one: Range) -> Iterator[Rows | Unsplit]:
+def read_messages(server: Server, one: Range, *, times: bool = False) -> Iterator[Rows | Unsplit]:
     """Like `read_range`, for callers that need neither offsets nor text: complete responses stay unsplit."""
     numbering = _Numbering(one)
-    for found in _content(server, one):
+    for found in _content(server, one, times):
         if isinstance(found, Whole):
             yield Unsplit(one.stream, found)
         elif found.values:
@@ -88,7 +92,7 @@ def read_messages(server: Server, one: Range) -> Iterator[Rows | Unsplit]:
 def count_rows(server: Server, one: Range) -> int:
     """Count the rows of a range without making them."""
     cutter, rows = _Cutter(), 0
-    for found in _content(server, one):
+    for found in _content(server, one, times=False):
         if isinstance(found, Whole):
             rows += count_elements(found.array)
         else:
@@ -96,13 +100,13 @@ def count_rows(server: Server, one: Range) -> int:
     return rows + bool(cutter.held)
 
 
-def _content(server: Server, one: Range) -> Iterator[Portion | Whole]:
+def _content(server: Server, one: Range, times: bool) -> Iterator[Portion | Whole]:
     at, skip = one.start.offset, one.start.skip
     bounded = one.start.total is None or one.end.total is None
     left = 0 if bounded else (one.end.total or 0) - (one.start.total or 0)
     until = one.end.offset if bounded else None
     while at != until if bounded else left > 0:
-        reading = read_answer(server, one.stream, at, until, skip, one.start.incarnation)
+        reading = read_answer(server, one.stream, at, until, skip, one.start.incarnation, times=times)
         try:
             while True:
                 found = next(reading)
@@ -162,7 +166,18 @@ def _rows(
     counts_rows: bool,
 ) -> Rows:
     lengths = numpy.fromiter(map(len, values), numpy.int64, len(values))
-    return Rows(stream, portion.kind, portion.content_type, values, lengths, prefix, before, gap, counts_rows)
+    return Rows(
+        stream,
+        portion.kind,
+        portion.content_type,
+        values,
+        lengths,
+        prefix,
+        before,
+        gap,
+        counts_rows,
+        portion.time,
+    )
 
 
 class _Cutter:
@@ -186,6 +201,14 @@ class _Cutter:
         self.held = data[at:]
         return rows
 
+    def cut(self) -> list[Message]:
+        """End a row here, but not inside a character."""
+        end = len(self.held)
+        if self.last.kind is Kind.TEXT:
+            end = complete_characters(self.held)
+        row, self.held = self.held[:end], self.held[end:]
+        return [row] if row else []
+
 
 def between_characters(data: bytes, position: int) -> int:
     """Step back to the beginning of a UTF-8 character; other bytes are split where they are."""
@@ -193,6 +216,16 @@ def between_characters(data: bytes, position: int) -> int:
         if data[end] & 0xC0 != 0x80:
             return end
     return position
+
+
+def complete_characters(data: bytes) -> int:
+    """Return how many bytes there are before a UTF-8 character that has only begun."""
+    for back in range(1, min(len(data), 3) + 1):
+        byte = data[-back]
+        if byte & 0xC0 != 0x80:
+            needed = 4 if byte >= 0xF0 else 3 if byte >= 0xE0 else 2 if byte >= 0xC0 else 1
+            return len(data) - back if needed > back else len(data)
+    return len(data)
 
 
 def end_of(one: Range) -> str:

@@ -27,11 +27,12 @@ from millstream.spark.source import offsets, planning, ranges
 from millstream.spark.source.batches import End, needs_rows, record_batches, row_counts
 from millstream.spark.source.counting import Budget
 from millstream.spark.source.following import DataLossError, Follower
+from millstream.spark.source.holding import Holding, no_earlier
 from millstream.spark.source.offsets import Position, Positions
 from millstream.spark.source.planning import Partition, Range
 from millstream.spark.source.prepared import PreparedRanges, can_be_kept, key_of
 from millstream.spark.source.ranges import RangeError, Rows, Unsplit
-from millstream.spark.source.schemas import fields_of
+from millstream.spark.source.schemas import TIMESTAMP, fields_of
 from millstream.spark.workers import settle
 
 _log = logging.getLogger(__name__)
@@ -57,6 +58,7 @@ class _Reading:
         self.schema = schema
         self.server = Server(options)
         self.follower = Follower(options, self.server)
+        self._has_times = options.include_timestamp and TIMESTAMP in schema.fieldNames()
 
     def first_contact(self) -> Follower:
         """Return a follower that soon gives up: a wrong address should be named at once."""
@@ -88,7 +90,7 @@ class _Reading:
 
     def _made(self, some: Iterable[Range]) -> Iterator[pyarrow.RecordBatch]:
         """Read ranges and make their columns, small ranges together."""
-        fields, schema = fields_of(self.options, self.schema), to_arrow_schema(self.schema)
+        fields, schema = fields_of(self.options, self.schema), to_arrow_schema(self.schema, timezone="UTC")
         if self.options.counts:
             counted = (
                 (one.stream, rows) for one in some for rows in self._unless_lost(one, self._count(one))
@@ -98,7 +100,7 @@ class _Reading:
 
     def _through_files(self, some: Iterable[Range]) -> Iterator[pyarrow.RecordBatch]:
         """Take the columns of large ranges from files, if they are there."""
-        fields, schema = fields_of(self.options, self.schema), to_arrow_schema(self.schema)
+        fields, schema = fields_of(self.options, self.schema), to_arrow_schema(self.schema, timezone="UTC")
         prepared = PreparedRanges(self.options.cache_directory or "", self.options.cache_bytes)
 
         def kept(one: Range) -> Iterator[pyarrow.RecordBatch]:
@@ -119,16 +121,16 @@ class _Reading:
 
     def _all_of(self, one: Range) -> Iterator[pyarrow.RecordBatch]:
         """Make the columns of one range, or fail."""
-        fields, schema = fields_of(self.options, self.schema), to_arrow_schema(self.schema)
+        fields, schema = fields_of(self.options, self.schema), to_arrow_schema(self.schema, timezone="UTC")
         if self.options.counts:
             return iter([row_counts([(one.stream, rows) for rows in self._count(one)], schema)])
         return record_batches(self._read(one), schema, fields)
 
     def _read(self, one: Range) -> Iterator[Rows | Unsplit]:
         fields = fields_of(self.options, self.schema)
-        if fields is None or needs_rows(to_arrow_schema(self.schema)):
-            return ranges.read_range(self.server, one)
-        return ranges.read_messages(self.server, one)
+        if fields is None or needs_rows(to_arrow_schema(self.schema, timezone="UTC")):
+            return ranges.read_range(self.server, one, times=self._has_times)
+        return ranges.read_messages(self.server, one, times=self._has_times)
 
     def _count(self, one: Range) -> Iterator[int]:
         yield ranges.count_rows(self.server, one)
@@ -209,6 +211,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._is_finite = False
         self._target: dict[str, Found] | None = None
         self._seen: dict[str, Found] = {}
+        self._holding = Holding.of(options, self._reading.follower)
 
     def initialOffset(self) -> dict[str, Any]:
         """Return where a new query begins."""
@@ -226,17 +229,28 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Record the current tails, to end there; with `untilClosed` the query ends with the streams."""
         self._is_finite = True
         if not self._options.until_closed:
-            self._target = self._reading.follower.look()
+            self._target = self._reading.follower.targets()
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         """Return the end of the next micro-batch; waits a little if nothing is new."""
-        if self._options.until_closed and not self._is_finite:
-            raise OptionError("untilClosed", "needs a query that can end; add trigger(availableNow=True)")
+        for option, is_set in (
+            ("untilClosed", self._options.until_closed),
+            ("endingTimestamp", self._options.ending_timestamp is not None),
+        ):
+            if is_set and not self._is_finite:
+                raise OptionError(option, "needs a query that can end; add trigger(availableNow=True)")
         follower = self._reading.follower
         positions = offsets.decode(start)
         while True:
-            self._seen = follower.wait(positions) if self._target is None else self._target
+            if self._target is None:
+                self._seen = follower.wait(positions)
+            elif self._options.ending_timestamp is not None:
+                self._seen = no_earlier(self._target, positions)
+            else:
+                self._seen = self._target
             ends = follower.advance(positions, self._seen, self._budget(limit))
+            if self._holding is not None and self._target is None:
+                ends = self._holding.released(positions, ends, self._seen)
             must_wait = self._options.until_closed and not follower.is_finished(positions, self._seen)
             if ends != positions or not must_wait:
                 return offsets.encode(ends)

@@ -1,7 +1,9 @@
 """Schemas: the source's own columns, and a user's schema.
 
-Four columns are the source's own: `stream`, `offset`, `value` and, with `includeClosed`, `closed`. Every
-other column of a user's schema is a field of the messages, which must be JSON.
+Three columns are the source's own: `stream`, `offset` and `value`. `closed` and `timestamp` are too where
+they are asked for, with `includeClosed` and `includeTimestamp`. Every other column of a user's schema is a
+field of the messages, which must be JSON. Many messages have a field `timestamp`, so without its option that
+is what a column of that name is.
 """
 
 from pyspark.sql.pandas.types import to_arrow_schema
@@ -10,6 +12,7 @@ from pyspark.sql.types import (
     BinaryType,
     BooleanType,
     DataType,
+    DateType,
     DecimalType,
     FractionalType,
     IntegralType,
@@ -18,12 +21,14 @@ from pyspark.sql.types import (
     StringType,
     StructField,
     StructType,
+    TimestampType,
 )
 
 from millstream.spark.json.fields import Fields
+from millstream.spark.json.parsing import Formats
 from millstream.spark.options import OptionError, SourceOptions
 
-STREAM, OFFSET, VALUE, CLOSED = "stream", "offset", "value", "closed"
+STREAM, OFFSET, VALUE, CLOSED, TIMESTAMP = "stream", "offset", "value", "closed", "timestamp"
 FAILFAST, DROPMALFORMED = "failfast", "dropmalformed"
 _MALFORMED = "_millstream_malformed"
 
@@ -32,7 +37,13 @@ _OWN: dict[str, tuple[DataType, ...]] = {
     OFFSET: (StringType(),),
     VALUE: (StringType(), BinaryType()),
     CLOSED: (BooleanType(),),
+    TIMESTAMP: (TimestampType(),),
 }
+
+_SCALARS = (
+    *(StringType, BooleanType, IntegralType, FractionalType, DecimalType),
+    *(TimestampType, DateType, BinaryType),
+)
 
 
 COUNTED = StructType().add(STREAM, StringType(), nullable=False).add("rows", LongType(), nullable=False)
@@ -50,6 +61,8 @@ def own_columns(options: SourceOptions, value: DataType) -> StructType:
         StructField(OFFSET, StringType(), nullable=False),
         StructField(VALUE, value, nullable=options.include_closed),
     ]
+    if options.include_timestamp:
+        columns.append(StructField(TIMESTAMP, TimestampType(), nullable=options.include_closed))
     if options.include_closed:
         columns.append(StructField(CLOSED, BooleanType(), nullable=False))
     return StructType(columns)
@@ -64,7 +77,7 @@ def checked(options: SourceOptions, schema: StructType) -> StructType:
     for field in schema.fields:
         if field.name == CLOSED and not options.include_closed:
             raise OptionError("includeClosed", "is needed for the column closed; set it to true")
-        if field.name in _OWN:
+        if field.name in _OWN and (field.name != TIMESTAMP or options.include_timestamp):
             if field.dataType not in _OWN[field.name]:
                 wanted = " or ".join(kind.simpleString() for kind in _OWN[field.name])
                 raise SchemaError(
@@ -84,13 +97,21 @@ def fields_of(options: SourceOptions, schema: StructType) -> Fields | None:
     if options.counts:
         return None
     corrupt = options.column_name_of_corrupt_record
-    names = [name for name in schema.fieldNames() if name not in _OWN]
+    own = {name for name in _OWN if name != TIMESTAMP or options.include_timestamp}
+    names = [name for name in schema.fieldNames() if name not in own]
     if not names:
         return None
     wanted = StructType([field for field in schema.fields if field.name in names and field.name != corrupt])
     drops = options.mode == DROPMALFORMED
     kept = corrupt if corrupt in names else (_MALFORMED if drops else None)
-    return Fields(to_arrow_schema(wanted), kept, fails=options.mode == FAILFAST, drops=drops)
+    formats = Formats(options.timestamp_format, options.date_format, options.time_zone)
+    return Fields(
+        to_arrow_schema(wanted, timezone="UTC"),
+        kept,
+        fails=options.mode == FAILFAST,
+        drops=drops,
+        formats=formats,
+    )
 
 
 def _check_field(field: StructField, path: str) -> None:
@@ -109,8 +130,8 @@ def _check_type(kind: DataType, path: str) -> None:
         if kind.keyType != StringType():
             raise SchemaError(f"the keys of {path} are text; make it a map<string, ...>")
         _check_type(kind.valueType, f"{path}[]")
-    elif not isinstance(kind, StringType | BooleanType | IntegralType | FractionalType | DecimalType):
+    elif not isinstance(kind, _SCALARS):
         raise SchemaError(
-            f"the column {path} cannot be {kind.simpleString()}, which JSON does not have; "
-            "make it a string and convert it, for instance with to_timestamp or unbase64"
+            f"the column {path} cannot be {kind.simpleString()}, which the source does not read; "
+            "make it a string and convert it, for instance with to_timestamp_ntz"
         )

@@ -40,6 +40,9 @@ from millstream.spark.tables.locations import uri
 from millstream.spark.tables.parquet import gathered, write_files
 
 SNAPSHOT_HOURS = 6
+MERGED = "millstream.merged"
+"""Marks snapshots whose rows are those of the one before, in other files."""
+
 _QUERY, _BATCH = "millstream.query", "millstream.batch"
 _FIRST_PARTITION_ID = 1000
 _PROPERTIES = {
@@ -111,7 +114,8 @@ class IcebergArchive(ArchiveTable):
             rows = spark.read.schema(change.columns).parquet(*(file.file_path for file in group))
             written = self._written(rows.coalesce(1), change)
             with table.transaction() as transaction:
-                update = transaction.update_snapshot(snapshot_properties=_provenance(change))
+                properties = {**_provenance(change), MERGED: "true"}
+                update = transaction.update_snapshot(snapshot_properties=properties)
                 with update.overwrite() as replacing:
                     for file in group:
                         replacing.delete_data_file(file)

@@ -1,11 +1,13 @@
-"""Sessions: a local Spark, for pipelines, tests and benchmarks."""
+"""Sessions: a local Spark, for pipelines, tests and benchmarks; and what is registered in a session."""
 
 import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from uuid import uuid4
 
 from pyspark.sql import SparkSession
+from pyspark.sql.datasource import DataSource
 
 _WORKER_PYTHON = Path(__file__).with_name("worker-python")
 """Starts workers faster than Spark's default."""
@@ -39,3 +41,14 @@ def _choose_python(*, is_local: bool) -> None:
         os.environ["MILLSTREAM_WORKER_PATH"] = os.environ.get("PYTHONPATH", "")
         python = str(_WORKER_PYTHON)
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = python
+
+
+def register(spark: SparkSession, source: type[DataSource]) -> str:
+    """Make a data source known to a session, and return its name for `format`.
+
+    The name is a new one each time: where another session of the same Spark has registered a name, it can
+    neither be used nor be registered again.
+    """
+    name = f"{source.name()}-{uuid4().hex}"
+    spark.dataSource.register(type(source.__name__, (source,), {"name": classmethod(lambda _: name)}))
+    return name

@@ -16,8 +16,8 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, Suppor
 from pyspark.sql.types import StructType
 
 from millstream.spark.pipelines.records import LAST_TIME
+from millstream.spark.sessions import register
 
-_NAME = "millstream-end"
 _REACHED = "reached"
 
 
@@ -49,8 +49,8 @@ class EndSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """Return the name for `format`."""
-        return _NAME
+        """Return what the name begins with."""
+        return "millstream-end"
 
     def schema(self) -> str:
         """Return the columns."""
@@ -65,8 +65,7 @@ def with_end(
     spark: SparkSession, rows: DataFrame, event_time: str, delay: str, *, reached: bool
 ) -> DataFrame:
     """Add a watermark that moves to the far future once the end is reached."""
-    spark.dataSource.register(EndSource)
-    end = spark.readStream.format(_NAME).option(_REACHED, str(int(reached))).load()
+    end = spark.readStream.format(register(spark, EndSource)).option(_REACHED, str(int(reached))).load()
     kinds = {field.name: field.dataType for field in rows.schema.fields}
     columns = [
         (f.col("at") if name == event_time else f.lit(None)).cast(kind).alias(name)
@@ -79,5 +78,4 @@ def with_end(
 
 def one_row(spark: SparkSession) -> DataFrame:
     """Return a streaming table of exactly one row, for work that is done once for each checkpoint."""
-    spark.dataSource.register(EndSource)
-    return spark.readStream.format(_NAME).option(_REACHED, "1").load()
+    return spark.readStream.format(register(spark, EndSource)).option(_REACHED, "1").load()

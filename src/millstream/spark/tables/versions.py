@@ -24,9 +24,9 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, Suppor
 from pyspark.sql.types import StructType
 
 from millstream.spark.options import OptionError
+from millstream.spark.sessions import register
 from millstream.spark.tables.formats import DELTA, ArchiveError, check_format, format_of
 
-NAME = "millstream-table"
 FILES_PER_BATCH = 16
 _ANEW = "Replay it to another stream, with another checkpoint"
 _OPTIONS = ("maxFilesPerTrigger", "version")
@@ -118,8 +118,9 @@ def following_table(spark: SparkSession, kind: str, location: str, options: dict
     for name in options:
         if name not in _OPTIONS:
             raise OptionError(name, f"is not known for {kind}; there are {' and '.join(_OPTIONS)}")
-    spark.dataSource.register(TableSource)
-    reader = spark.readStream.format(NAME).options(kind=kind, location=location, **options)
+    reader = spark.readStream.format(register(spark, TableSource)).options(
+        kind=kind, location=location, **options
+    )
     return reader.schema(versioned_table(kind, location).columns()).load()
 
 
@@ -129,7 +130,7 @@ class TableSource(DataSource):
     @classmethod
     def name(cls) -> str:
         """Return the name for `format`."""
-        return NAME
+        return "millstream-table"
 
     def streamReader(self, schema: StructType) -> "_Reader":
         """Make the reader of a streaming query."""

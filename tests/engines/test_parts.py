@@ -309,7 +309,7 @@ def test_a_part_that_has_a_file_takes_no_memory(tmp_path: Path) -> None:
         assert not isinstance(entry.staged[0], bytes)
         engine.commit("/a", "x")
         assert entry.staged == {}
-        assert not any(isinstance(piece, bytes) for piece in entry.content._pieces._pieces)
+        assert not any(isinstance(piece, bytes) for piece in entry.content._pieces)
         assert engine.chunk("/a", 990).data == b"x" * 10
 
 

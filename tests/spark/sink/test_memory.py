@@ -16,7 +16,7 @@ import resource, sys
 import pyarrow
 from millstream.spark.sink.columns import Columns
 from millstream.spark.sink.deliveries import Delivery, commit
-from millstream.spark.sink.encoding import pieces
+from millstream.spark.sink.encoding import Encoder
 from millstream.spark.sink.identities import Identity
 from millstream.spark.options import sink_options
 from millstream.spark.sink.outputs import Outputs
@@ -29,7 +29,8 @@ delivery = Delivery(outputs, identity, 0, part_bytes=options.part_bytes, sorts=F
 rows = pyarrow.record_batch([pyarrow.array(['"' + "x" * 998 + '"'] * 1000)], names=["value"])
 for number in range(batches):
     output = outputs.open(f"{folder}/{number % streams}")
-    found = pieces(rows, columns, output.kind, output.name, options.part_bytes)
+    encoder = Encoder(rows, columns)
+    found = encoder.pieces(0, rows.num_rows, output.kind, output.name, options.part_bytes)
     delivery.add(output, found, rows.num_rows)
 commit(outputs, identity, [delivery.finish()])
 peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

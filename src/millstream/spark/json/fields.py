@@ -12,7 +12,6 @@ same.
 
 import re
 from collections.abc import Sequence
-from typing import Any
 
 import msgspec
 import numpy
@@ -21,7 +20,7 @@ from pyarrow import json
 
 from millstream.client.core import errors
 from millstream.spark.json.messages import ColumnArrays, Message, Numbers
-from millstream.spark.json.parsing import Formats, MessageParser
+from millstream.spark.json.parsing import Formats, MessageParser, Parsed
 from millstream.spark.json.plain import plain_parser
 from millstream.spark.json.texts import Texts
 
@@ -117,24 +116,18 @@ class FieldParser:
         """Parse messages one by one, and only the unusual ones carefully; None if that is not possible."""
         if self._plain is None:
             return None
-        texts: dict[int, str] = {}
-
-        def parse(message: Message, number: int) -> dict[str, Any]:
-            parsed = self._parser.parse(message)
-            if not parsed.values and not parsed.fits:  # Arrow passes over what is nested too deeply
-                found = self._by_arrow([message], numpy.array([len(message)]))
-                if found is not None:
-                    return {name: column[0].as_py() for name, column in found.items()}
-            if not parsed.fits:
-                self._refuse(message, stream)
-                texts[number] = _text(message)
-            return parsed.values
-
-        made = self._plain.each(messages, parse)
-        if made is not None and self._fields.corrupt is not None:
-            found = [texts.get(number) for number in range(len(messages))]
-            made[self._fields.corrupt] = pyarrow.array(found, pyarrow.string())
-        return made
+        usual, unusual = self._plain.each(messages)
+        made = None if usual is None else self._texts.converted(usual)
+        if made is None:
+            return None
+        made = self._with_corrupt(made)
+        rest = self._careful([messages[number] for number in unusual], stream)
+        # Back to their order: where each row is among the usual ones, with the unusual ones behind them.
+        is_unusual = numpy.zeros(len(messages), bool)
+        is_unusual[unusual] = True
+        places = numpy.empty(len(messages), numpy.int64)
+        places[numpy.argsort(is_unusual, kind="stable")] = numpy.arange(len(messages))
+        return {name: pyarrow.concat_arrays([made[name], rest[name]]).take(places) for name in made}
 
     def _refuse(self, message: Message, stream: str) -> None:
         if self._fields.fails:
@@ -144,7 +137,7 @@ class FieldParser:
             )
 
     def _careful(self, messages: Sequence[Message], stream: str) -> ColumnArrays:
-        parsed = [self._parser.parse(message) for message in messages]
+        parsed = [self._parsed(message) for message in messages]
         for message, one in zip(messages, parsed, strict=True):
             if not one.fits:
                 self._refuse(message, stream)
@@ -158,6 +151,17 @@ class FieldParser:
             ]
             made[self._fields.corrupt] = pyarrow.array(texts, pyarrow.string())
         return made
+
+    def _parsed(self, message: Message) -> Parsed:
+        parsed = self._parser.parse(message)
+        if parsed.values or parsed.fits:
+            return parsed
+        found = self._by_arrow(
+            [message], numpy.array([len(message)])
+        )  # it passes over what is nested too deeply
+        if found is None:
+            return parsed
+        return Parsed({name: found[name][0].as_py() for name in self._fields.schema.names}, fits=True)
 
 
 def _rows(made: ColumnArrays) -> int:

@@ -4,7 +4,7 @@ Most schemas are flat. For those msgspec decodes an array of messages into typed
 it if one value has another type. This is faster than splitting the array and parsing with Arrow.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from operator import attrgetter
 from typing import Any
 
@@ -40,21 +40,21 @@ class PlainParser:
         except _UNUSUAL:
             return None
 
-    def each(
-        self, messages: Sequence[Message], parse: Callable[[Message, int], dict[str, Any]]
-    ) -> ColumnArrays | None:
-        """Parse messages one by one, unusual ones by `parse`; None if a value is too large for its column."""
-        rows, decode = [], self._message.decode
-        for message in messages:
+    def each(self, messages: Sequence[Message]) -> tuple[ColumnArrays | None, list[int]]:
+        """Parse messages one by one: the columns of the usual ones, and the numbers of the unusual ones.
+
+        The columns are None if a value is too large for one.
+        """
+        rows, unusual, decode = [], [], self._message.decode
+        for number, message in enumerate(messages):
             try:
                 rows.append(decode(message))
             except _UNUSUAL:
-                found = parse(message, len(rows))
-                rows.append(self._row(*[found.get(name) for name in self._schema.names]))
+                unusual.append(number)
         try:
-            return self._columns(rows)
+            return self._columns(rows), unusual
         except _UNUSUAL:
-            return None
+            return None, unusual
 
     def _columns(self, rows: list[Any]) -> ColumnArrays:
         return {

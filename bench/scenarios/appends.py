@@ -8,7 +8,9 @@ from tests.running import Server
 
 LEAST_BYTES = 50
 MOST_BYTES = 150
-PRODUCERS = 32 * CONNECTIONS  # so many that none overtakes itself on another connection, even if one is delayed
+PRODUCERS = (
+    32 * CONNECTIONS
+)  # so many that none overtakes itself on another connection, even if one is delayed
 
 
 def appends(

@@ -75,7 +75,12 @@ PROSE = [
     Prose("docs/design/tails.md", "text", "append accepted ", "a drawing"),
     Prose("docs/design/json.md", "text", "POST ", "a drawing; tests/unit/protocol does it"),
     Prose("docs/design/events.md", "text", "append durable ", "a drawing"),
-    Prose("docs/design/columns.md", "text", "cacheDirectory/", "a drawing; tests/unit/spark/source has the files"),
+    Prose(
+        "docs/design/columns.md",
+        "text",
+        "cacheDirectory/",
+        "a drawing; tests/unit/spark/source has the files",
+    ),
     Prose(
         "docs/design/parts.md", "text", "POST ", "requests in short; tests/engines/test_parts.py makes them"
     ),

@@ -2,6 +2,7 @@
 
         python -m bench.floor
         python -m bench.floor reads
+        python -m bench.floor events
 
 An echo server on uvloop takes the bytes of a request, does not look at them, and writes an answer about as
 long as ours. What it costs is spent in the kernel, in libuv and in two calls of Python; no server in Python
@@ -11,9 +12,14 @@ Processor time for each request, all threads together, minimum and median.
 With `reads`, how long one client's reads take while 64 others append at full speed, beside an idle server.
 What the echo server shows is not ours: the queue in front of any server on this loop, and the processors that
 it shares with its clients.
+
+With `events`, how many messages 1,000 readers get from ours and from Electric's server, which writes with as
+many threads as there are processors: both first with all processors, then with one for the server and another
+for the readers. What is left in the second case is ours.
 """
 
 import asyncio
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -23,10 +29,12 @@ from typing import cast
 
 import uvloop
 
+from bench import electric
 from bench.load import Load
-from bench.rounds import FULL, Start
+from bench.rounds import ELECTRIC, FULL, OURS, Start
 from bench.scenarios.appends import LEAST_BYTES, MOST_BYTES
 from bench.scenarios.durables import measure_disturbance
+from bench.scenarios.fan_outs import throughput
 from bench.scenarios.requests import CONNECTIONS, measure
 from bench.scenarios.streams import PATH, create
 from tests.running import Server, announced, durable_millstream, millstream, started
@@ -92,10 +100,37 @@ def measure_reads() -> None:
             print(f"{name:12} p50 {found.p50_ms:.3f} ms   p99 {found.p99_ms:.3f} ms, {found.value:.1f}x idle")
 
 
+def measure_events() -> None:
+    """Print how many events readers get, a line for each server, choice of processors and round."""
+    electric.install_once()
+    effort, scenario = replace(FULL, seconds=SECONDS), throughput(1_000)
+    everything = os.sched_getaffinity(0)
+    first, *others = sorted(everything)
+    choices = {"all processors": (everything, everything), "one for the server": ({first}, set(others))}
+    for _ in range(ROUNDS):
+        for choice, (of_server, of_readers) in choices.items():
+            for name, start in {OURS: durable_millstream, ELECTRIC: electric.serving}.items():
+                os.sched_setaffinity(0, of_server)  # what this process starts has the same
+                try:
+                    with start() as server:
+                        os.sched_setaffinity(0, of_readers)
+                        scenario.prepare(server, effort)
+                        found = scenario.measure(server, effort)
+                finally:
+                    os.sched_setaffinity(0, everything)
+                latency = f"p50 {found.p50_ms:5.1f} ms   p99 {found.p99_ms:5.1f} ms"
+                print(
+                    f"{choice:20} {name:11} {found.value:11,.0f}/s   {latency}   {found.cpu_us:.2f} us",
+                    flush=True,
+                )
+
+
 if __name__ == "__main__":
     if "--serve" in sys.argv:
         uvloop.run(_serve())
     elif "reads" in sys.argv:
         measure_reads()
+    elif "events" in sys.argv:
+        measure_events()
     else:
         measure_costs()

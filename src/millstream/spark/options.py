@@ -154,8 +154,8 @@ class SourceOptions(ServerOptions):
     partition_bytes: int = _option(
         values.size,
         "Larger ranges are split, smaller ones share a partition.",
-        default=32 * 2**20,
-        shown="32m",
+        default=64 * 2**20,
+        shown="64m",
     )
     min_partitions: int | None = _option(values.count, "Split further, into about this many partitions.")
     fail_on_data_loss: bool = _option(

@@ -18,6 +18,8 @@ _SETTINGS = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
     "spark.log.level": "ERROR",
+    # Over TCP a worker that is used again waits 40 ms for a delayed acknowledgement at the start of a task.
+    "spark.python.unix.domain.socket.enabled": "true",
 }
 
 

@@ -133,9 +133,21 @@ class LogEngine:
                 self.journal.committer = self.runtime.start_committer(self.log, self._report)
                 if self.catalog.damage:
                     self._refuse_for_damage()
+                else:
+                    self._learn_names()
         except StoreError:
             self._release()
             raise
+
+    def _learn_names(self) -> None:
+        """Let the catalog learn the names that it has, in the background."""
+        rest, runtime = self.runtime.rest(), self.runtime
+
+        def done(error: BaseException | None) -> None:
+            if error is not None:  # then every new name is looked up
+                _log.warning("the names of streams could not be read: %s", error)
+
+        runtime.begin_job(lambda: self.catalog.learn_names(rest, lambda: not runtime.is_awaited), done)
 
     async def close(self) -> None:
         """Commit what is queued, take a last checkpoint, and release everything."""

@@ -5,6 +5,7 @@ import contextlib
 import fcntl
 import os
 import sqlite3
+import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -89,6 +90,7 @@ def folder_store(
         runtime = Runtime(
             start_committer=_start_commit_thread,
             in_background=_in_executor,
+            sleep=time.sleep,
             guard=checkpoint_guard,
             opening=partial(explained, folder),
             log_bytes=partial(sizes.log_bytes, folder),

@@ -10,6 +10,7 @@ from itertools import islice
 
 import msgspec
 
+from millstream.store.log.pace import Rest, no_rest, resting
 from millstream.store.log.saving.guard import Guard
 from millstream.store.log.wal.commit import Committer, Outcome
 from millstream.store.log.wal.segments import Log
@@ -32,6 +33,9 @@ class Runtime(msgspec.Struct):
     items_per_turn: int = 50
     """How many streams are looked at in one go."""
 
+    sleep: Callable[[float], None] | None = None
+    """How a job rests between its items; it does not without this."""
+
     guard: Guard | None = None
     """Held while files change, where a backup may copy them."""
 
@@ -50,6 +54,9 @@ class Runtime(msgspec.Struct):
     jobs: int = 0
     """How many jobs and works on the event loop were begun and are not finished."""
 
+    is_awaited: bool = False
+    """Whether somebody waits until no job is left; then none rests."""
+
     def begin_job(self, job: Callable[[], None], done: Callable[[BaseException | None], None]) -> None:
         """Run a job in the background, and count it until it is finished."""
 
@@ -59,6 +66,12 @@ class Runtime(msgspec.Struct):
 
         self.jobs += 1
         self.in_background(job, finished)
+
+    def rest(self, is_urgent: Callable[[], bool] = lambda: False) -> Rest:
+        """Give what a job that begins now calls between its items."""
+        if self.sleep is None:
+            return no_rest
+        return resting(self.sleep, lambda: self.is_awaited or is_urgent())
 
     def begin_work(self, work: Iterator[None], done: Callable[[], None]) -> None:
         """Do work on the event loop, some items of it at once and the rest in later turns."""
@@ -80,8 +93,10 @@ class Runtime(msgspec.Struct):
 
     async def jobs_done(self) -> None:
         """Wait until no job is left."""
+        self.is_awaited = True
         while self.jobs:  # noqa: ASYNC110  once, at the end: not worth an event
             await asyncio.sleep(0.01)
+        self.is_awaited = False
 
     def take_guard(self) -> bool:
         """Take the guard, if no backup holds it; files may change only then."""

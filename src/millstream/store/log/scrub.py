@@ -30,6 +30,7 @@ from millstream.store.log.files.open_files import StreamFiles
 from millstream.store.log.files.places import Former
 from millstream.store.log.files.staged import examine_parts
 from millstream.store.log.intervals import elapsed
+from millstream.store.log.pace import Rest
 from millstream.store.log.runtime import Runtime
 from millstream.store.measures import Measures
 
@@ -107,7 +108,7 @@ class Scrub:
                 if self._first_page is not None:
                     pages.extend(self._examine_pages(self._first_page))
                 else:
-                    found.extend(self._examine_streams())
+                    found.extend(self._examine_streams(self._runtime.rest()))
             finally:
                 self._files.close()
 
@@ -151,7 +152,7 @@ class Scrub:
         self._first_page = first + PIECE_PAGES if found is not None else None
         return found or []
 
-    def _examine_streams(self) -> Iterator[Finding]:
+    def _examine_streams(self, rest: Rest) -> Iterator[Finding]:
         blocks = 0
         while blocks < _STEP_BLOCKS:
             stream = self._stream = self._current() or self._next()
@@ -160,6 +161,7 @@ class Scrub:
                 return
             row = stream.row
             for complaint in stream.steps:
+                rest()
                 blocks += 1
                 self._measures.scrubbed_blocks += 1
                 if complaint is not None:

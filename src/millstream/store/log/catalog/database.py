@@ -38,6 +38,7 @@ import msgspec
 
 from millstream.protocol.producers import ProducerState
 from millstream.store.base import StoreError
+from millstream.store.log.catalog.known_names import KnownNames
 from millstream.store.log.catalog.pages import CatalogPages
 from millstream.store.log.catalog.rows import (
     Changes,
@@ -52,6 +53,7 @@ from millstream.store.log.catalog.rows import (
 )
 from millstream.store.log.disk import is_full
 from millstream.store.log.files.places import decode_place
+from millstream.store.log.pace import Rest
 from millstream.store.log.wal.segments import DamagedError
 
 VERSION = 6
@@ -125,6 +127,8 @@ busy event loop takes longer than writing a row."""
 
 _CACHE_KIB = 16 * 2**10
 
+_NAMES_A_QUERY = 1000
+
 APPLIED_LSN = "applied_lsn"
 LAST_ID = "next_id"  # its name on the disk
 
@@ -133,6 +137,8 @@ class Catalog:
     """The catalog's file; a path of `:memory:` keeps it in memory."""
 
     def __init__(self, path: Path | str, *, read_only: bool = False) -> None:
+        self._path = path
+        self._known = KnownNames()
         self._pages = CatalogPages(path) if isinstance(path, Path) else None
         self.damage = self._pages.complaints() if self._pages is not None else []
         """What is wrong with the file; none of it was written since."""
@@ -188,10 +194,14 @@ class Catalog:
 
     def by_name(self, name: str) -> Row | None:
         """Find a stream by its name."""
+        if not self._known.may_have(name) and not self.damage:
+            return None
         return self._one(f"{self._row} where name = ?", name)
 
     def by_names(self, names: list[str]) -> list[Row]:
         """Find the streams that there are of some names, with one query."""
+        if not self.damage:
+            names = [name for name in names if self._known.may_have(name)]
         query = f"{self._row} where name in (select value from json_each(?))"
         values = (msgspec.json.encode(names).decode(),)
         rows = [Row(*row) for row in self._reader.execute(query, values)]
@@ -221,10 +231,9 @@ class Catalog:
 
     def names(self, prefix: str, after: str) -> Iterator[str]:
         """Give names that begin with a prefix and come after another, in order."""
-        query = "select name from streams where name > ? and name >= ? order by name limit 1000"
         self._must_be_whole()
         while True:
-            page = [name for (name,) in self._reader.execute(query, (after, prefix))]
+            page = _page_of_names(self._reader, prefix, after)
             for name in page:
                 if not name.startswith(prefix):
                     return
@@ -232,6 +241,25 @@ class Catalog:
             if not page:
                 return
             after = page[-1]
+
+    def learn_names(self, rest: Rest, is_wanted: Callable[[], bool]) -> None:
+        """Note the names of all streams, so that new ones are known to be new; called off the event loop."""
+        # Each query is a transaction of its own: a long one would keep checkpoints from emptying the WAL.
+        reader = _connect(self._path) if self._reader is not self._writer else self._reader
+        try:
+            after = ""
+            while is_wanted():
+                page = _page_of_names(reader, "", after)
+                if not page:
+                    self._known.is_complete = True
+                    return
+                for name in page:
+                    self._known.add(name)
+                    rest()
+                after = page[-1]
+        finally:
+            if reader is not self._reader:
+                reader.close()
 
     def count(self) -> int:
         """Count the streams."""
@@ -390,6 +418,8 @@ class Catalog:
         ids: list[int] = []
         rows = iter(changed)
         while batch := list(islice(rows, _ROWS_A_STATEMENT)):
+            for row in batch:
+                self._known.add(row.name)
             values = list(chain.from_iterable(map(msgspec.structs.astuple, batch)))
             self._writer.execute(_write_rows(len(batch)), values)
             ids += [row.stream_id for row in batch]
@@ -456,6 +486,12 @@ class Catalog:
         finally:
             if self._writer.in_transaction:
                 self._writer.execute("rollback")
+
+
+def _page_of_names(reader: sqlite3.Connection, prefix: str, after: str) -> list[str]:
+    """Give the next names of at least a prefix, in order."""
+    query = "select name from streams where name > ? and name >= ? order by name limit ?"
+    return [name for (name,) in reader.execute(query, (after, prefix, _NAMES_A_QUERY))]
 
 
 @lru_cache

@@ -44,6 +44,7 @@ from millstream.store.log.files.packs import (
 from millstream.store.log.files.places import Filed, Former, Packed, Place, Released, Slot
 from millstream.store.log.files.staged import joined, runs
 from millstream.store.log.files.sums import SUM_BYTES, ContentSums, pack_sums
+from millstream.store.log.pace import Rest, no_rest
 from millstream.store.pieces import Few, Piece, unfolded
 
 _SYNC_EACH = 24
@@ -137,13 +138,14 @@ class Writing:
         self._written: dict[str, int] = {}  # the files that were written, each from which position on
         self._folders: set[str] = set()
 
-    def write(self, unflushed: Sequence[Unflushed], failures: Failures) -> None:
+    def write(self, unflushed: Sequence[Unflushed], failures: Failures, rest: Rest = no_rest) -> None:
         """Write everything, and make it durable."""
         slots: list[tuple[Slot, bytes]] = []
         reading = StreamFiles(self._disk)  # those of the event loop are not ours to use
         written = 0
         try:
             for one in unflushed:
+                rest()
                 try:
                     self._write_one(one.unfolded(), reading, slots)
                 except Exception as error:

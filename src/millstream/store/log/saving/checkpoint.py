@@ -197,9 +197,13 @@ class Checkpoints:
         self.writing = True
         written: list[Written] = []
 
+        def is_urgent() -> bool:
+            return 2 * cache.changed_bytes >= self._due_bytes(len(cache.dirty))  # or writers will wait
+
         def job() -> None:
             began_s = time.monotonic()
-            written.append(checkpoint.write(self._files.disk, self._catalog))
+            rest = self._runtime.rest(is_urgent)
+            written.append(checkpoint.write(self._files.disk, self._catalog, rest))
             self._measures.checkpoint_s.observe(time.monotonic() - began_s)
 
         def end_job(error: BaseException | None) -> None:

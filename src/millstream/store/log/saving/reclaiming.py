@@ -43,6 +43,7 @@ from millstream.store.log.files.packs import (
 from millstream.store.log.files.places import Packed, Slot
 from millstream.store.log.files.writing import PackEnds, Writing
 from millstream.store.log.intervals import elapsed
+from millstream.store.log.pace import Rest, no_rest
 from millstream.store.log.runtime import Runtime
 from millstream.store.log.saving.checkpoint import may_retry
 
@@ -107,7 +108,7 @@ class Reclaiming:
         done: list[Reclaimed] = []
 
         def job() -> None:
-            done.append(self._emptying.step(self._files.disk, self._catalog))
+            done.append(self._emptying.step(self._files.disk, self._catalog, self._runtime.rest()))
             self.look()
 
         def on_moved(error: BaseException | None) -> None:
@@ -168,7 +169,7 @@ class Emptying:
         """Tell whether there is a pack that is worth it."""
         return self._choose(catalog.packs()) is not None
 
-    def step(self, disk: Disk, catalog: Catalog) -> Reclaimed:
+    def step(self, disk: Disk, catalog: Catalog, rest: Rest = no_rest) -> Reclaimed:
         """Copy what is needed of the next part of a pack; called off the event loop."""
         packs = catalog.packs()
         pack = self._choose(packs)
@@ -176,7 +177,7 @@ class Emptying:
             return NOTHING
         if pack.number != self._pack:
             self._pack, self._position = pack.number, 0
-        found, position = self._find(disk, catalog, pack)
+        found, position = self._find(disk, catalog, pack, rest)
         if position is None:
             self._damaged.add(pack.number)
             return NOTHING
@@ -211,7 +212,9 @@ class Emptying:
         ]
         return max(worth, key=lambda pack: (pack.number == self._pack, pack.freed), default=None)
 
-    def _find(self, disk: Disk, catalog: Catalog, pack: PackRow) -> tuple[list[_Found], int | None]:
+    def _find(
+        self, disk: Disk, catalog: Catalog, pack: PackRow, rest: Rest
+    ) -> tuple[list[_Found], int | None]:
         """Find what is needed in the next part of a pack, and where that ends; None when it is damaged."""
         name = pack_name(pack.number)
         file = disk.open(name)
@@ -222,6 +225,7 @@ class Emptying:
         found: list[_Found] = []
         inside = 0
         while inside < len(window) and len(found) < _STEP_SLOTS:
+            rest()
             head = read_head(window, inside)
             is_last = self._position + len(window) >= pack.end
             if head is None and not is_last and len(window) - inside < HEADER_BYTES and inside:

@@ -22,6 +22,7 @@ from millstream.store.log.files.open_files import StreamFiles
 from millstream.store.log.files.places import Filed, Former, Place
 from millstream.store.log.files.staged import PartId, StoredPart, remove_parts, write_parts
 from millstream.store.log.files.writing import PackEnds, Unflushed, Writing, sync_folders
+from millstream.store.log.pace import Rest, no_rest
 from millstream.store.log.saving.held import find_records
 from millstream.store.log.saving.unfinished import remove_unfinished
 
@@ -138,7 +139,7 @@ class Checkpoint(msgspec.Struct, frozen=True):
     unfinished: Set[int] = frozenset()
     """Streams that may have files which another checkpoint has written and nothing refers to."""
 
-    def write(self, disk: Disk, catalog: Catalog) -> Written:
+    def write(self, disk: Disk, catalog: Catalog, rest: Rest = no_rest) -> Written:
         """Make it the state to recover from; the log must be durable up to its lsn."""
         failures, not_removed = Failures(), Failures()
         folders = remove_files(disk, self.released_files)
@@ -147,7 +148,7 @@ class Checkpoint(msgspec.Struct, frozen=True):
                 folders |= remove_files(disk, names)
         folders |= self._remove_trimmed(disk, failures)
         reach("checkpoint.removed")
-        writing = self._write_files(disk, catalog, failures)
+        writing = self._write_files(disk, catalog, failures, rest)
         reach("checkpoint.written")
         folders |= remove_unfinished(disk, self._needed_files(writing, failures))
         self._remove_trimmed(disk, failures)  # what arrived and was trimmed since was just written
@@ -155,7 +156,7 @@ class Checkpoint(msgspec.Struct, frozen=True):
             reach("checkpoint.trimmed")
             # What a power cut brings back the catalog would not know any more, and it would stay for ever.
             sync_folders(disk, folders)
-        held_bytes = self._write_catalog(disk, catalog, writing, failures)
+        held_bytes = self._write_catalog(disk, catalog, writing, failures, rest)
         reach("checkpoint.committed")
         return Written(writing.places, failures.errors, held_bytes, not_removed.errors)
 
@@ -180,12 +181,12 @@ class Checkpoint(msgspec.Struct, frozen=True):
                     folders |= remove_files(disk, one.trimmed)
         return folders
 
-    def _write_files(self, disk: Disk, catalog: Catalog, failures: Failures) -> Writing:
+    def _write_files(self, disk: Disk, catalog: Catalog, failures: Failures, rest: Rest) -> Writing:
         unflushed = [one.unflushed for one in self.snapshots if one.unflushed is not None]
         parts = [part for one in self.snapshots for part in one.parts]
         writing = Writing(disk, pack_ends(catalog))
         try:
-            writing.write(unflushed, failures)
+            writing.write(unflushed, failures, rest)
             write_parts(disk, parts, failures)
         except OSError as error:
             if is_full(error):  # what was written is not needed, and its room is
@@ -195,7 +196,7 @@ class Checkpoint(msgspec.Struct, frozen=True):
         return writing
 
     def _write_catalog(
-        self, disk: Disk, catalog: Catalog, writing: Writing, failures: Failures
+        self, disk: Disk, catalog: Catalog, writing: Writing, failures: Failures, rest: Rest
     ) -> dict[int, int]:
         """Save all streams that can be saved, and hold the others back."""
         ordered = list(_by_id(self.snapshots))
@@ -211,7 +212,7 @@ class Checkpoint(msgspec.Struct, frozen=True):
             try:
                 catalog.checkpoint(
                     Changes(
-                        _rows(saved, writing.places),
+                        _rows(saved, writing.places, rest),
                         producers,
                         list(self.removed),
                         facts,
@@ -250,9 +251,10 @@ class _UnencodableError(Exception):
         self.reason = reason
 
 
-def _rows(snapshots: Sequence[Snapshot], places: Mapping[int, Place]) -> Iterator[Row]:
+def _rows(snapshots: Sequence[Snapshot], places: Mapping[int, Place], rest: Rest = no_rest) -> Iterator[Row]:
     """Encode streams one after the other: all at once would take more memory than they do."""
     for one in snapshots:
+        rest()
         try:
             row = one.row(places.get(one.stream.id, one.place))
         except Exception as error:

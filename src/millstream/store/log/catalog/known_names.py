@@ -1,0 +1,32 @@
+"""Which names the catalog may have: a look-up of a new name, as each creation is, mostly needs no query.
+
+        slots     0 0 1 0 0 0 1 1 0 ...     a byte for each; that of a name is set once a row may have it
+
+It never says no for a name that has a row; for others it says yes now and then: for one in eight with a
+million names, where it has as many slots as it ever has. A name is noted before its row is committed, and
+those that were there are noted in the background, after a start: it says yes to everything until then.
+Setting a byte is one step, so two threads may do it at once.
+"""
+
+import mmap
+from typing import Final
+
+_SLOTS: Final = 2**23
+_MASK: Final = _SLOTS - 1
+
+
+class KnownNames:
+    """The names that rows may have."""
+
+    def __init__(self) -> None:
+        self._slots = mmap.mmap(-1, _SLOTS)  # takes memory where it is set
+        self.is_complete = False
+        """Whether all rows that there are were noted."""
+
+    def add(self, name: str) -> None:
+        """Note a name before its row is committed."""
+        self._slots[hash(name) & _MASK] = 1
+
+    def may_have(self, name: str) -> bool:
+        """Tell whether a row may have this name."""
+        return not self.is_complete or self._slots[hash(name) & _MASK] != 0

@@ -11,7 +11,7 @@ from millstream.protocol.requests import CreateRequest, ReadRequest
 from millstream.protocol.streams import Append, Duplicate
 from millstream.store.log.cache.memory_use import fixed_bytes, varying_bytes
 
-ONE = 1_050  # more than a stream of these tests takes
+ONE = 1_170  # more than a stream of these tests takes
 
 
 def tick(data: Opened, now_ms: int = NOW_MS) -> None:

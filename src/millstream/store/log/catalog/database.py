@@ -125,7 +125,7 @@ _ROWS_A_STATEMENT = 64
 """How many rows are written with one statement: each one gives up Python's lock, and getting it back beside a
 busy event loop takes longer than writing a row."""
 
-_CACHE_KIB = 16 * 2**10
+_CACHE_KIB = 8 * 2**10  # for each of two connections: inner pages of the indexes of millions of streams fit
 
 _NAMES_A_QUERY = 1000
 

@@ -114,8 +114,7 @@ class Cluster:
                  "-k", str(self.folder)]  # fmt: skip
         for option in (*_SMALL, *self._options):
             words += ["-c", option]
-        with (self.folder.parent / "log").open("ab") as log:
-            self._process = subprocess.Popen(words, user=_user(), cwd="/", stdout=log, stderr=log)
+        self._launch(words)
         give_up_s = time.monotonic() + PATIENCE_S
         ready = [
             str(self.bin / "pg_isready"),
@@ -128,8 +127,14 @@ class Cluster:
             "postgres",
         ]
         while subprocess.run(ready, check=False).returncode != 0:
-            assert time.monotonic() < give_up_s and self._process.poll() is None, "PostgreSQL did not start"
+            assert time.monotonic() < give_up_s, "PostgreSQL did not start"
             time.sleep(0.05)
+            if self._process is None or self._process.poll() is not None:
+                self._launch(words)  # it does not start while a process of one that was killed still ends
+
+    def _launch(self, words: list[str]) -> None:
+        with (self.folder.parent / "log").open("ab") as log:
+            self._process = subprocess.Popen(words, user=_user(), cwd="/", stdout=log, stderr=log)
 
     def stop(self, number: int = signal.SIGINT) -> None:
         """Stop: SIGINT is fast, SIGQUIT immediate, SIGKILL what a power cut does to the processes."""

@@ -175,13 +175,17 @@ class Catalog:
 
     @contextlib.contextmanager
     def naming_damage(self) -> Iterator[None]:
-        """Let errors of SQLite in here say which page is damaged, if one is."""
+        """Let errors in here name the damaged page, if there is one: its consequences may look like damage, too."""
         try:
             yield
         except sqlite3.DatabaseError as error:
             if not self.damage:
                 raise
             raise DamagedError(self.damage[0]) from error
+        except DamagedError as error:
+            if not self.damage or str(error).startswith("catalog.db"):
+                raise
+            raise DamagedError(f"{self.damage[0]} {error}") from error
 
     def _seal(self) -> None:
         """Copy what SQLite has in its WAL to the file, and keep the checksums of its pages."""

@@ -92,7 +92,8 @@ class Reclaiming:
 
     def look(self) -> None:
         """Find out whether there is anything to reclaim; nobody may write to the catalog meanwhile."""
-        self._has_work = self._emptying.has_work(self._catalog)
+        # Of a damaged catalog nothing is reclaimed, and what it says of packs may be anything.
+        self._has_work = not self._catalog.damage and self._emptying.has_work(self._catalog)
 
     def is_due(self, now_ms: int) -> bool:
         """Tell whether it is time for a step."""

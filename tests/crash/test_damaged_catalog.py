@@ -1,4 +1,4 @@
-"""A catalog with two of its pages swapped, whichever they are: the folder is refused, or read and not changed.
+"""A catalog with two of its pages swapped, whichever: the folder is refused, or read and not changed.
 
 SQLite may then find rows of one table in another one, with values that no column of ours can have.
 """

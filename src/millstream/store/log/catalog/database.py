@@ -175,7 +175,7 @@ class Catalog:
 
     @contextlib.contextmanager
     def naming_damage(self) -> Iterator[None]:
-        """Let errors in here name the damaged page, if there is one: what follows may look like damage, too."""
+        """Let errors name the damaged page, if there is one; what follows may look like damage, too."""
         try:
             yield
         except sqlite3.DatabaseError as error:

@@ -3,10 +3,11 @@
 A pipeline runs on a standalone cluster and is fed; its driver, one of its executors and the server are killed
 in turn, at any moment. A driver that is gone is started again with the same command, as a user would. In the
 end the streams are closed, the pipeline runs to its end, and other programs count what it wrote: DuckDB the
-results of `derive`, `deltalake` and `pyiceberg` with pandas the tables of `archive`.
+streams of `derive` and `dedup`, `deltalake` and `pyiceberg` with pandas the tables of `archive`.
 """
 
 import itertools
+import json
 import os
 import random
 import signal
@@ -17,6 +18,7 @@ from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from urllib.parse import quote
 
 import duckdb
 import pandas
@@ -41,6 +43,16 @@ _UNREACHABLE = 3
 def kill_derive(scratch: Path, kills: int, seed: int = 0, *, progress: bool = False) -> str:
     """Kill a `derive` with windows, and count its results with DuckDB."""
     return _kill(_Windows(scratch), kills, seed, progress=progress)
+
+
+def kill_dedup(scratch: Path, kills: int, seed: int = 0, *, progress: bool = False) -> str:
+    """Kill a `dedup` of rows that are fed several times, and count its rows with DuckDB."""
+    return _kill(_Unique(scratch), kills, seed, progress=progress)
+
+
+def kill_wide(scratch: Path, kills: int, seed: int = 0, *, progress: bool = False) -> str:
+    """Kill a `derive` whose every batch goes to many streams, and count their rows with DuckDB."""
+    return _kill(_Wide(scratch), kills, seed, progress=progress)
 
 
 def kill_archive(format: str, scratch: Path, kills: int, seed: int = 0, *, progress: bool = False) -> str:
@@ -129,6 +141,87 @@ class _Windows(_Job):
             f"{windows} windows of {distinct} minutes with {rows} of {self.fed} rows, {wrong} of them wrong"
         )
         return f"{rows} rows in {windows} windows, 0 lost, 0 doubled (DuckDB)"
+
+
+class _Copies(_Job):
+    """The rows themselves, in streams."""
+
+    @property
+    def checkpoint(self) -> Path:
+        return self.scratch / "checkpoint"
+
+    @abstractmethod
+    def outputs(self, client: Client) -> list[str]:
+        """Name the streams that were written."""
+
+    def verify(self, port: int) -> str:
+        client = Client(port)
+        outputs = self.outputs(client)
+        folder = self.scratch / "copies"
+        folder.mkdir()
+        for number, name in enumerate(outputs):
+            status, body, _ = client.read_all(name)
+            assert status == 200
+            (folder / f"{number}.json").write_bytes(body.replace(b"][", b","))
+        client.close()
+        with duckdb.connect() as database:
+            [(rows, distinct, others)] = database.execute(
+                f"select count(*), count(distinct n), count(*) filter (where n < 0 or n >= {self.fed}) "
+                f"from read_json('{folder}/*.json')"
+            ).fetchall()
+        assert (rows, distinct, others) == (self.fed, self.fed, 0), (
+            f"{self.fed - distinct} lost, {rows - distinct} doubled of {self.fed}, {others} from nowhere"
+        )
+        return f"{rows} rows in {len(outputs)} streams, 0 lost, 0 doubled (DuckDB)"
+
+
+class _Unique(_Copies):
+    """Each row once, although many are fed again."""
+
+    @property
+    def name(self) -> str:
+        return "dedup"
+
+    def command(self) -> list[str]:
+        return [
+            *("dedup", "in/*", "unique", "--key", "n", "--schema", "n long, at timestamp"),
+            *("--checkpoint", str(self.checkpoint)),
+        ]
+
+    def feed(self, url: str) -> None:
+        super().feed(url)
+        chance = random.Random(self.fed)
+        again = [_row(chance.randrange(self.fed)) for _ in range(ROWS // 2)]
+        chance.choice(_streams(url)).append_all(again)
+
+    def outputs(self, _: Client) -> list[str]:
+        return ["/unique"]
+
+
+class _Wide(_Copies):
+    """Each row in one of 200 streams, which are others after every few kills."""
+
+    @property
+    def name(self) -> str:
+        return "derive to many streams"
+
+    def command(self) -> list[str]:
+        sql = f"select n, at, concat('wide/', n div {4 * ROWS}, '-', n % 200) as stream from input"
+        return [
+            *("derive", "in/*", "--sql", sql, "--schema", "n long, at timestamp"),
+            *("--checkpoint", str(self.checkpoint)),
+        ]
+
+    def outputs(self, client: Client) -> list[str]:
+        names: list[str] = []
+        cursor = ""
+        while cursor is not None:
+            answer = client.request("GET", f"/__ds/streams?prefix=/wide/&limit=1000&cursor={quote(cursor)}")
+            assert answer is not None
+            page = json.loads(answer[2])
+            names += [one["path"] for one in page["streams"]]
+            cursor = page["cursor"]
+        return names
 
 
 class _Tables(_Job):

@@ -61,14 +61,6 @@ def kill_executors(scratch: Path, kills: int, seed: int = 0, *, progress: bool =
         return f"{killed} kills of executors: {copying.verify()}"
 
 
-def kill_dedup(scratch: Path, kills: int, seed: int = 0, *, progress: bool = False) -> str:
-    """Kill `millstream pipeline dedup`, which reads every row several times, in different batches."""
-    with durable_millstream() as server:
-        copying = _Deduplicating(server, scratch)
-        _kill_copying(copying, kills, seed, progress=progress)
-        return f"{kills} kills of dedup: {copying.verify()}"
-
-
 def kill_replay(scratch: Path, kills: int, seed: int = 0, *, progress: bool = False) -> str:
     """Kill `millstream pipeline replay`, which reads one file after the other."""
     with durable_millstream() as server:
@@ -199,23 +191,6 @@ class _Wide(_Copying):
             assert {n % STREAMS for n in found} <= {int(name.rpartition("/")[2])}
             numbers += found
         return numbers
-
-
-class _Deduplicating(_Copying):
-    """The rows are fed again and again, and a key is a row's number."""
-
-    def feed(self) -> None:
-        super().feed()
-        chance = random.Random(self.fed)
-        self._input.append_all([{"n": chance.randrange(self.fed)} for _ in range(ROWS // 2)])
-
-    def _command(self, seed: int) -> list[str]:
-        return [
-            *(*COMMAND, "pipeline", "dedup", f"{FOLDER}/in", f"{FOLDER}/out", "--url", self._url),
-            *("--key", "n", "--schema", "n long", "--once", "--checkpoint", str(self._checkpoint)),
-            *("--input-option", f"maxRowsPerTrigger={ROWS // 4}", "--dead-letters", f"{FOLDER}/bad"),
-            *("--master", "local[2]", "--conf", "spark.driver.memory=512m"),
-        ]
 
 
 class _Replaying(_Copying):

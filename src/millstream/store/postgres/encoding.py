@@ -10,7 +10,6 @@ have tables of their own. A row of content holds one or more appends; its index 
 
 import sys
 from array import array
-from collections.abc import Sequence
 
 import msgspec
 
@@ -37,8 +36,6 @@ class Row(msgspec.Struct, frozen=True, gc=False):
 
 def encode_state(stream: Stream) -> bytes:
     """Encode a stream, without what has tables of its own."""
-    if stream.producers is None and stream.staged is None:
-        return _encode(stream)
     return _encode(msgspec.structs.replace(stream, producers=None, staged=None))
 
 
@@ -47,7 +44,7 @@ def decode_state(state: bytes) -> Stream:
     return _decode(state)
 
 
-def encode_index(sizes: Sequence[int], times: Sequence[int]) -> bytes:
+def encode_index(sizes: list[int], times: list[int]) -> bytes:
     """Encode the sizes and times of the appends of a row."""
     return _little(array("I", sizes)).tobytes() + _little(array("Q", times)).tobytes()
 

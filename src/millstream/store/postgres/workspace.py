@@ -21,15 +21,8 @@ from millstream.protocol.streams import StoreFailed, Stream, Unstored
 from millstream.store.base import Listener, ignore
 from millstream.store.engine import Engine
 from millstream.store.entries import Ending, StreamEntry
-from millstream.store.postgres.encoding import Row
 from millstream.store.postgres.loaded.cache import Saved, StreamCache
-from millstream.store.postgres.loaded.content import (
-    NotLoadedError,
-    ProducersOf,
-    RowContent,
-    StoredPart,
-    WorkContent,
-)
+from millstream.store.postgres.loaded.content import NotLoadedError, ProducersOf, RowContent, WorkContent
 from millstream.store.postgres.loaded.loading import LoadedParts
 from millstream.store.postgres.subscribing.host import RoundHost
 from millstream.store.table import Table
@@ -37,14 +30,6 @@ from millstream.store.table import Table
 _LONGEST_RENEWAL_STEP_MS = 1_000
 
 D = TypeVar("D")
-
-
-class NewRow(msgspec.Struct, frozen=True):
-    """A row of content that a round adds."""
-
-    row: Row
-    index: bytes
-    data: bytes | StoredPart
 
 
 class Change(msgspec.Struct, eq=False):
@@ -63,8 +48,6 @@ class Change(msgspec.Struct, eq=False):
     """The numbers of parts that are no longer staged."""
     is_trimmed: bool = False
     drops_parts: bool = False
-    rows: list[NewRow] = msgspec.field(default_factory=list)
-    """Its new content, once it is being written."""
 
     @property
     def content(self) -> WorkContent:

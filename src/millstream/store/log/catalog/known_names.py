@@ -3,9 +3,9 @@
         slots     0 0 1 0 0 0 1 1 0 ...     a byte for each; that of a name is set once a row may have it
 
 It never says no for a name that has a row. For others it says yes now and then: for one in nine when there
-are a million names, and more often beyond, since there are never more slots. A name is noted before its row is committed, and
-those that were there are noted in the background, after a start: it says yes to everything until then.
-Setting a byte is one step, so two threads may do it at once.
+are a million names, and more often beyond, since there are never more slots. A name is noted before its row
+is committed, and those that were there are noted in the background, after a start: it says yes to everything
+until then. Setting a byte is one step, so two threads may do it at once.
 """
 
 import mmap

@@ -12,8 +12,21 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from bench import electric, machine, memory, nginx, reference, studies, table
-from bench.rounds import ELECTRIC, FULL, NGINX, OURS, QUICK, REFERENCE, Effort, Result, Scenario, Start, run
+from bench import before, electric, machine, memory, nginx, reference, studies, table
+from bench.rounds import (
+    BEFORE,
+    ELECTRIC,
+    FULL,
+    NGINX,
+    OURS,
+    QUICK,
+    REFERENCE,
+    Effort,
+    Result,
+    Scenario,
+    Start,
+    run,
+)
 from bench.scenarios import ALL, STUDIES
 from bench.scenarios.streams import PATH
 from tests.node import NodeUnavailableError
@@ -24,9 +37,11 @@ if not console.is_terminal:
     console.width = 150  # a log has no edge to wrap at
 
 
-def contenders(scenario: Scenario, effort: Effort, peers: set[str]) -> dict[str, Start]:
-    """Who takes part: ours, the peers that can be had, nginx where there is a file to serve."""
+def contenders(scenario: Scenario, effort: Effort, peers: set[str], against: Path | None) -> dict[str, Start]:
+    """Who takes part: ours, another version, peers that can be had, nginx where there is a file to serve."""
     taking_part: dict[str, Start] = {OURS: durable_millstream if scenario.durable else millstream}
+    if against is not None:
+        taking_part[BEFORE] = partial(before.serving, against, durable=scenario.durable)
     if REFERENCE in peers and not scenario.only_ours:
         taking_part[REFERENCE] = reference.in_files if scenario.waits_for_disk else reference.in_memory
     if ELECTRIC in peers and scenario.durable and not scenario.only_ours:
@@ -84,6 +99,12 @@ def main(
         str | None, typer.Option(metavar="N,N...", help="How many streams there are in the scenario streams.")
     ] = None,
     json: Annotated[Path | None, typer.Option(help="Where the samples go.")] = None,
+    against: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="SRC", exists=True, file_okay=False, help="The src folder of another checkout, as a peer."
+        ),
+    ] = None,
 ) -> None:
     """Measure millstream beside the public reference server and Electric's server in Rust."""
     known = [*ALL, *STUDIES]
@@ -108,7 +129,7 @@ def main(
     failed: list[str] = []
     with console.status("starting") as status:
         for scenario in chosen:
-            taking_part = contenders(scenario, effort, peers)
+            taking_part = contenders(scenario, effort, peers, against)
             with reporting_failure(scenario.name, failed):
                 results.append(run(scenario, taking_part, effort, status.update))
         for study in chosen_studies:

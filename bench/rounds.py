@@ -11,6 +11,7 @@ OURS = "millstream"
 REFERENCE = "reference"
 ELECTRIC = "electric"
 NGINX = "nginx"
+BEFORE = "before"  # another checkout of this repository
 
 Start = Callable[[], AbstractContextManager[Server]]
 Progress = Callable[[str], None]

@@ -7,7 +7,7 @@ from statistics import median
 
 from rich.table import Table
 
-from bench.rounds import ELECTRIC, OURS, REFERENCE, Effort, Result
+from bench.rounds import BEFORE, ELECTRIC, OURS, REFERENCE, Effort, Result
 
 RESULTS = Path(__file__).parent / "results"
 BUSY_SHARE = 0.9
@@ -19,7 +19,9 @@ def render(results: list[Result]) -> Table:
     table = Table(caption="CPU us: of the server, for each append, read, MB or delivery. " + READERS_BUSY)
     for column in ("scenario", "server"):
         table.add_column(column, no_wrap=True)
-    for column in ("median", "p50 ms", "p99 ms", "CPU us", "to reference", "to electric"):
+    is_against = any(BEFORE in result.samples for result in results)
+    peers = ["to reference", "to electric", *(["to before"] if is_against else [])]
+    for column in ("median", "p50 ms", "p99 ms", "CPU us", *peers):
         table.add_column(column, justify="right", no_wrap=True)
     for result in results:
         for position, name in enumerate(result.samples):
@@ -33,6 +35,7 @@ def render(results: list[Result]) -> Table:
                 show_number(result.middle(name, lambda sample: sample.cpu_us)),
                 "" if name == REFERENCE else show_ratios(result.ratios(name)),
                 show_ratios(result.ratios(name, ELECTRIC)) if name == OURS else "",
+                *([show_ratios(result.ratios(name, BEFORE)) if name == OURS else ""] if is_against else []),
                 end_section=position == len(result.samples) - 1,
             )
     return table

@@ -32,7 +32,14 @@ async def wait_for_a_lock(url: str) -> None:
             pending = store.append(name, request, NOW_MS)
             return asyncio.ensure_future(settled(pending))
 
-        before = store.rounds.commits
+        written: list[int] = []  # how large each row of content is
+        note = store.rounds.on_written
+
+        def note_row(id: int, start: int, size: int) -> None:
+            written.append(size)
+            note(id, start, size)
+
+        store.rounds.on_written = note_row
         async with other.transaction():
             await other.execute("SELECT FROM streams WHERE name = '/s' FOR UPDATE")
             appends = [append(0)]
@@ -41,10 +48,10 @@ async def wait_for_a_lock(url: str) -> None:
                     break
                 await asyncio.sleep(pause_s)
             appends += [append(number) for number in range(1, 20)]
-            elsewhere = append(0, "/other")
+            elsewhere = append(100, "/other")
         assert all(isinstance(found, Append) for found in await asyncio.gather(*appends))
-        assert store.rounds.commits == before + 1
         await elsewhere
+        assert sorted(written) == [3, 2 * 20]  # one row for all that waited: nothing was written in between
         chunk = await settled(store.read("/s", ReadRequest(), 10**6, NOW_MS))
         assert chunk.data == b"".join(b"%02d" % number for number in range(20))  # type: ignore[union-attr]
     finally:

@@ -50,9 +50,10 @@ def test_an_answer_of_megabytes_acknowledges_nothing(server: Server) -> None:
 @stricter("the protocol does not say that deliveries are independent; one receiver could stop all others")
 def test_a_receiver_that_hangs_holds_up_no_other(server: Server) -> None:
     """While one receiver does not answer, another gets its webhooks."""
-    ends = Event()
+    begins, ends = Event(), Event()
 
     def hang(number: int) -> tuple[int, Any]:
+        begins.set()
         ends.wait(30)
         return 200, DONE
 
@@ -60,6 +61,7 @@ def test_a_receiver_that_hangs_holds_up_no_other(server: Server) -> None:
         try:
             slow, fast = subscribe(server, hanging), subscribe(server, quick)
             slow.stream("in/a").append(b"x")
+            assert begins.wait(5), "the receiver that hangs was sent nothing within 5 s"
             fast.stream("in/a").append(b"x")
             assert quick.next().json()["subscription_id"] == fast.id
         finally:

@@ -45,7 +45,7 @@ def test_each_time_that_the_loop_is_blocked_is_logged_once_with_its_place(
     blocked = [
         vars(record)["millstream_fields"]
         for record in caplog.records
-        if record.message == "event loop blocked"
+        if record.getMessage() == "event loop blocked"
     ]
     mine = [fields for fields in blocked if "sleep_on_the_loop < " in fields["stack"]]
     assert len(mine) == 2  # a busy machine may hold up the loop elsewhere, too
@@ -65,7 +65,7 @@ def test_zero_disables_the_log_and_not_the_measurement(caplog: pytest.LogCapture
     with caplog.at_level(logging.WARNING, "millstream"):
         watchdog = watch(0, 1)
     assert not caplog.records
-    assert observed(watchdog)[1] == 1
+    assert observed(watchdog)[1] >= 1
 
 
 def test_a_stack_is_one_line_with_a_limit() -> None:

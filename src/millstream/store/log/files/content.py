@@ -257,7 +257,8 @@ class StreamContent(Pieces, kw_only=True, eq=False, gc=False):
             is_same &= next_layout is None and place.released is None
             if place.released is not None:
                 place = msgspec.structs.replace(place, released=None)  # this checkpoint has removed them
-        if not len(self) and is_same:
+        count = len(self)
+        if not count and is_same:
             return None
         self._is_shared = True
         return Unflushed(
@@ -268,6 +269,8 @@ class StreamContent(Pieces, kw_only=True, eq=False, gc=False):
             place,
             saved.end,
             saved.appends,
+            self.end,
+            count,
             extent,
             frozenset(trimmed) if trimmed else NOTHING_TRIMMED,
             self._few,

@@ -179,6 +179,10 @@ class PackedBytes(msgspec.Struct, eq=False, gc=False):
     appends: int
     _loaded: Appends | None = None
 
+    def grow(self, slots: tuple[Slot, ...], end: int, appends: int) -> None:
+        """Note that there is more, and where all of it is now."""
+        self.slots, self.end, self.appends, self._loaded = slots, end, appends, None
+
     def bounds(self, position: int, _: Extent) -> tuple[int, int]:
         """Give the start and end of the append that holds the byte at `position`."""
         ends = self._load().ends

@@ -84,7 +84,7 @@ def varying_bytes(entry: StreamEntry) -> int:
     size = len(stream.attributes)
     if isinstance(content, StreamContent) and (slots := content.slots) > 1:
         size += _SLOT_BYTES * (slots - 1)
-    if stream.lifetime:
+    if stream.deadline_ms is not None:
         size += _DEADLINE_BYTES
     if stream.producers:
         size += _PRODUCERS_BYTES + _PRODUCER_BYTES * len(stream.producers)

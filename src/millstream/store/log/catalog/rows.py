@@ -47,25 +47,23 @@ class Row(NamedTuple):
     def of(cls, stream: Stream, flushed: int, appends: int, place: Place) -> "Row":
         """Encode a stream."""
         return cls.checked(
-            (
-                stream.id,
-                stream.name,
-                stream.due_ms,
-                flushed,
-                appends,
-                _encode_stream(stream),
-                encode_place(place),
-            )
+            stream.id,
+            stream.name,
+            stream.due_ms,
+            flushed,
+            appends,
+            _encode_stream(stream),
+            encode_place(place),
         )
 
     @classmethod
-    def checked(cls, values: tuple[Any, ...]) -> "Row":
+    def checked(cls, *values: Any) -> "Row":
         """Make a row with its checksum."""
-        return cls._make((*values, crc32c(_encode(values))))
+        return cls._make(with_sum(values))
 
     def moved(self, place: Place) -> "Row":
         """Give the row with the stream's bytes in another place."""
-        return Row.checked((*self[:-2], encode_place(place)))
+        return Row.checked(*self[:-2], encode_place(place))
 
     def stream(self) -> Stream:
         """Read the stream's state."""

@@ -27,7 +27,7 @@ from millstream.store.log.saving.unfinished import remove_unfinished
 
 _NO_PRODUCERS: list[ProducerRow] = []  # shared: most streams have none, and a snapshot is taken of very many
 _NO_PARTS: list[tuple[PartId, bytes]] = []
-_ROWS_BETWEEN_RESTS = 8  # one takes less time than it takes to look at the clock again and again
+_ROWS_BETWEEN_RESTS = 8  # one takes a few microseconds, so the clock is not looked at for each
 
 
 class Snapshot(msgspec.Struct, frozen=True, gc=False):

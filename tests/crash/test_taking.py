@@ -11,6 +11,7 @@ from millstream.protocol.expiry import Lifetime
 from millstream.protocol.producers import Stamp
 from millstream.protocol.requests import AppendRequest, CreateRequest
 from millstream.store.log.catalog.database import Catalog, Row
+from millstream.store.log.saving.taking import Taking
 
 NAMES = [f"/{number}" for number in range(6)]
 
@@ -124,3 +125,21 @@ def _row(folder: Path, name: str) -> Row | None:
         return catalog.by_name(name)
     finally:
         catalog.close()
+
+
+def test_snapshots_come_by_id_whatever_changes_first(tmp_path: Path) -> None:
+    with opened(tmp_path) as data:
+        for name in NAMES:
+            data.create(name)
+        data.checkpoint()
+        for name in reversed(NAMES):
+            data.append(name, b"+")
+        taking = Taking(data.engine.streams, data.engine.journal.lsn)
+        steps = taking.steps()
+        for _ in range(3):
+            next(steps)
+        for name in (NAMES[4], NAMES[0], NAMES[5]):
+            data.append(name, b"+")
+        ids = [one.stream.id for one in taking.complete().snapshots]
+        assert ids == sorted(ids)
+        assert len(ids) == len(NAMES)

@@ -42,8 +42,10 @@ class SortedNames:
 
     def discard(self, name: str) -> None:
         """Remove a name if it is there."""
-        if name in self:
-            self.remove(name)
+        if name in self._added:
+            self._added.remove(name)
+        elif self._sorted and name in self:
+            self._removed.add(name)
 
     def walk(self, prefix: str, after: str) -> Iterator[str]:
         """Give the names that begin with a prefix and come after another name, in order.

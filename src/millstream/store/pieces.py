@@ -134,10 +134,10 @@ class Pieces(msgspec.Struct, eq=False, gc=False):
 
     def drop(self, until: int) -> None:
         """Drop the pieces before a position, which must be the end of one of them."""
-        few = self._few
-        while few and few[1] <= until:
-            few = few[3:]
-        self._few = few
+        few, self.base = self._few, until
+        if few:
+            self._few = few[3 * bisect_right(few[1::3], until) :]
+            return
         count = bisect_right(self._ends, until)
         if count == len(self._pieces):
             self._ends, self._times, self._pieces = _NO_NUMBERS, _NO_NUMBERS, _NO_PIECES
@@ -145,7 +145,6 @@ class Pieces(msgspec.Struct, eq=False, gc=False):
         else:
             self._ends, self._times = self._ends[count:], self._times[count:]
             self._pieces, self._is_shared = self._pieces[count:], False
-        self.base = until
 
     def _copy(self) -> None:
         self._ends, self._times = self._ends[:], self._times[:]

@@ -78,7 +78,7 @@ class Runtime(msgspec.Struct):
 
         def turn() -> None:
             try:
-                is_left = sum(1 for _ in islice(work, self.items_per_turn)) == self.items_per_turn
+                is_left = len(list(islice(work, self.items_per_turn))) == self.items_per_turn
             except BaseException:
                 self.jobs -= 1
                 raise

@@ -82,9 +82,9 @@ def varying_bytes(entry: StreamEntry) -> int:
     """Give what a stream takes at the moment for what most have none of."""
     stream, content = entry.stream, entry.content
     size = len(stream.attributes)
-    if isinstance(content, StreamContent):
-        size += _SLOT_BYTES * max(0, content.slots - 1)
-    if stream.lifetime:
+    if isinstance(content, StreamContent) and (slots := content.slots) > 1:
+        size += _SLOT_BYTES * (slots - 1)
+    if stream.deadline_ms is not None:
         size += _DEADLINE_BYTES
     if stream.producers:
         size += _PRODUCERS_BYTES + _PRODUCER_BYTES * len(stream.producers)

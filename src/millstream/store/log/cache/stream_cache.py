@@ -204,8 +204,10 @@ class StreamCache:
 
     def note_saved(self, entry: StreamEntry) -> None:
         """Note that the catalog has a stream, as it was not long ago."""
-        self.unsaved_names.discard(entry.stream.name)
-        self.unfinished.discard(entry.stream.id)
+        stream = entry.stream
+        self.unsaved_names.discard(stream.name)
+        if self.unfinished:
+            self.unfinished.discard(stream.id)
         self.memory.recount(entry)
 
     @property

@@ -258,7 +258,7 @@ class Catalog:
                     self._known.is_complete = True
                     return
                 for name in page:
-                    self._known.add(name)
+                    self._known.add((name,))
                     rest()
                 after = page[-1]
         finally:
@@ -422,10 +422,8 @@ class Catalog:
         ids: list[int] = []
         rows = iter(changed)
         while batch := list(islice(rows, _ROWS_A_STATEMENT)):
-            for row in batch:
-                self._known.add(row.name)
-            values = list(chain.from_iterable(map(msgspec.structs.astuple, batch)))
-            self._writer.execute(_write_rows(len(batch)), values)
+            self._known.add([row.name for row in batch])
+            self._writer.execute(_write_rows(len(batch)), list(chain.from_iterable(batch)))
             ids += [row.stream_id for row in batch]
         return ids
 

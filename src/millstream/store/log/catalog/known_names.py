@@ -9,6 +9,7 @@ until then. Setting a byte is one step, so two threads may do it at once.
 """
 
 import mmap
+from collections.abc import Iterable
 from typing import Final
 
 _SLOTS: Final = 2**23
@@ -23,9 +24,11 @@ class KnownNames:
         self.is_complete = False
         """Whether all rows that there are were noted."""
 
-    def add(self, name: str) -> None:
-        """Note a name before its row is committed."""
-        self._slots[hash(name) & _MASK] = 1
+    def add(self, names: Iterable[str]) -> None:
+        """Note names before their rows are committed."""
+        slots = self._slots
+        for name in names:
+            slots[hash(name) & _MASK] = 1
 
     def may_have(self, name: str) -> bool:
         """Tell whether a row may have this name."""

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -28,8 +28,11 @@ def sum_of(values: tuple[Any, ...]) -> int:
     return crc32c(_encode(values))
 
 
-class Row(msgspec.Struct, frozen=True, gc=False):
-    """A stream in the catalog: its state, and how much of its content its files hold."""
+class Row(NamedTuple):
+    """A stream in the catalog: its state, and how much of its content its files hold.
+
+    It is a tuple, which SQLite takes as it is: a checkpoint makes one for each stream that has changed.
+    """
 
     stream_id: int
     name: str
@@ -56,12 +59,11 @@ class Row(msgspec.Struct, frozen=True, gc=False):
     @classmethod
     def checked(cls, *values: Any) -> "Row":
         """Make a row with its checksum."""
-        return cls(*with_sum(values))
+        return cls._make(with_sum(values))
 
     def moved(self, place: Place) -> "Row":
         """Give the row with the stream's bytes in another place."""
-        *values, _, _ = msgspec.structs.astuple(self)
-        return Row.checked(*values, encode_place(place))
+        return Row.checked(*self[:-2], encode_place(place))
 
     def stream(self) -> Stream:
         """Read the stream's state."""
@@ -80,9 +82,8 @@ class Row(msgspec.Struct, frozen=True, gc=False):
 
     def verify(self) -> None:
         """Raise an error if anything in the row is not as it was written."""
-        *values, sum = msgspec.structs.astuple(self)
         is_former = self.sum is None and self.place is None
-        if not is_former and sum_of(tuple(values)) != sum:
+        if not is_former and sum_of(self[:-1]) != self.sum:
             raise self._damaged()
 
     def _damaged(self) -> DamagedError:

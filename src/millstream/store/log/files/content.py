@@ -251,13 +251,13 @@ class StreamContent(Pieces, kw_only=True, eq=False, gc=False):
         self, extent: Extent, trimmed: Sequence[str], next_layout: Layout | None = None
     ) -> Unflushed | None:
         """Give what a checkpoint has to write, if anything."""
-        saved, place = self._saved, self._place
-        is_same = not isinstance(place, Former) and (not trimmed or isinstance(place, Packed))
+        saved, place, count = self._saved, self._place, len(self._pieces) or len(self._few) // 3
+        is_same = isinstance(place, Packed)
         if isinstance(place, Filed):
-            is_same &= next_layout is None and place.released is None
+            is_same = not trimmed and next_layout is None and place.released is None
             if place.released is not None:
                 place = msgspec.structs.replace(place, released=None)  # this checkpoint has removed them
-        if not len(self) and is_same:
+        if not count and is_same:
             return None
         self._is_shared = True
         return Unflushed(
@@ -268,6 +268,8 @@ class StreamContent(Pieces, kw_only=True, eq=False, gc=False):
             place,
             saved.end,
             saved.appends,
+            self.end,
+            count,
             extent,
             frozenset(trimmed) if trimmed else NOTHING_TRIMMED,
             self._few,
@@ -281,6 +283,10 @@ class StreamContent(Pieces, kw_only=True, eq=False, gc=False):
         """Drop from memory what is saved now; gives the files that are no longer needed because of that."""
         self.drop(until)
         saved, former = self._saved, self._place
+        if isinstance(saved, PackedBytes) and isinstance(place, Packed):
+            saved.grow(place.slots, until, appends)
+            self._place = place
+            return []
         is_same = isinstance(former, Filed) and isinstance(place, Filed) and former.layout == place.layout
         if isinstance(saved, OwnFiles) and isinstance(place, Filed) and is_same:
             self._saved = saved.grown(place, until, appends)
@@ -315,7 +321,7 @@ class StreamContent(Pieces, kw_only=True, eq=False, gc=False):
     def removable(self, extent: Extent, end: int) -> Sequence[str]:
         """Name the files that hold nothing of an extent and may not have been removed yet."""
         saved, size = self._saved_extent, self._layout.chunk_bytes
-        if extent is saved or extent == saved or size == ONE_FILE or end == self._stream_base:
+        if extent is WHOLE or extent == saved or size == ONE_FILE or end == self._stream_base:
             return ()
         lowest = saved.start if extent.shared == saved.shared else saved.lowest
         kept = extent.kept(end)

@@ -22,7 +22,7 @@ work, so it is used only where distances take more than a byte (`encode_shortest
 
 from array import array
 from collections.abc import Iterable, Sequence
-from itertools import accumulate, chain, islice
+from itertools import accumulate, islice
 from operator import sub
 from typing import Final
 
@@ -30,6 +30,8 @@ _MORE: Final = 0x80
 
 
 def _encode_one(distance: int) -> bytes:
+    if distance < 0:
+        raise ValueError("numbers that fall cannot be encoded")
     encoded = bytearray()
     while distance >= _MORE:
         encoded.append(distance & 0x7F | _MORE)
@@ -44,13 +46,15 @@ _COMMON: Final = [_encode_one(distance) for distance in range(2048)]
 _COMMON_COUNT: Final = len(_COMMON)
 
 
-def encode(numbers: "array[int]", before: int) -> bytes:
+def encode(numbers: Sequence[int], before: int) -> bytes:
     """Encode numbers that begin at or after another one."""
-    distances = list(map(sub, numbers, chain((before,), numbers)))
-    if distances and min(distances) < 0:
-        raise ValueError("numbers that fall cannot be encoded")
     common, count = _COMMON, _COMMON_COUNT
-    return b"".join([common[one] if one < count else _encode_one(one) for one in distances])
+    encoded: list[bytes] = []
+    for number in numbers:
+        distance = number - before
+        encoded.append(common[distance] if 0 <= distance < count else _encode_one(distance))
+        before = number
+    return b"".join(encoded)
 
 
 def decode(data: bytes, at: int, count: int, before: int) -> "tuple[array[int], int]":
@@ -73,20 +77,18 @@ def decode(data: bytes, at: int, count: int, before: int) -> "tuple[array[int], 
     return _sums(distances, before), at
 
 
-def encode_shortest(numbers: "array[int]", before: int) -> tuple[bytes, bool]:
+def encode_shortest(numbers: Sequence[int], before: int) -> tuple[bytes, bool]:
     """Encode numbers in few bytes; tells also whether that is the dense code."""
-    plain = encode(numbers, before)
-    if len(plain) <= len(numbers) * _SHORT_ENOUGH:
+    plain, count = encode(numbers, before), len(numbers)
+    if len(plain) <= count * _SHORT_ENOUGH or count == 1:
         return plain, False
     dense = _encode_dense(numbers, before, len(plain))
     return (plain, False) if dense is None else (dense, True)
 
 
-def _encode_dense(numbers: "array[int]", before: int, limit: int) -> bytes | None:
+def _encode_dense(numbers: Sequence[int], before: int, limit: int) -> bytes | None:
     """Encode numbers in the dense code; None when that is not shorter than a limit."""
     distances = list(map(sub, numbers[1:], numbers))
-    if not distances:
-        return None
     least = min(distances)
     values = [one - least for one in distances]
     width = _best_width(values)

@@ -111,7 +111,7 @@ class Layout(msgspec.Struct, frozen=True, array_like=True, gc=False):
 def suited_bytes(retention: Retention) -> int:
     """Choose how long a stream's content files are: an eighth to a quarter of what it keeps, in bounds."""
     if retention.bytes is None:
-        return TIMED_BYTES if retention else MOST_BYTES
+        return MOST_BYTES if retention.seconds is None else TIMED_BYTES
     return min(MOST_BYTES, max(LEAST_BYTES, 1 << (retention.bytes // _SHARE).bit_length()))
 
 

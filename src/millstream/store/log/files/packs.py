@@ -26,7 +26,7 @@ each pack that nothing refers to; when they are many the rest is copied to anoth
 import struct
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import msgspec
@@ -72,8 +72,8 @@ class Appends(msgspec.Struct, frozen=True, gc=False):
     stream_id: int
     position: int
     first_append: int
-    ends: "array[int]"
-    times: "array[int]"
+    ends: Sequence[int]
+    times: Sequence[int]
     content: bytes
 
     @property
@@ -87,7 +87,7 @@ class Appends(msgspec.Struct, frozen=True, gc=False):
         entries = deltas.encode(self.ends, self.position) + times
         size = HEADER_BYTES + len(entries) + len(self.content)
         about = _CHECKED.pack(self.stream_id, self.position, self.first_append, len(self.ends), size)
-        checked = about + entries + self.content
+        checked = b"".join((about, entries, self.content))
         return _HEAD.pack(_DENSE if is_dense else _PLAIN, crc32c(checked)) + checked
 
     @classmethod
@@ -95,8 +95,8 @@ class Appends(msgspec.Struct, frozen=True, gc=False):
         """Join what several slots hold, one after the other."""
         first, ends, times = parts[0], array("Q"), array("Q")
         for part in parts:
-            ends += part.ends
-            times += part.times
+            ends.extend(part.ends)
+            times.extend(part.times)
         content = b"".join([part.content for part in parts])
         return cls(first.stream_id, first.position, first.first_append, ends, times, content)
 
@@ -178,6 +178,10 @@ class PackedBytes(msgspec.Struct, eq=False, gc=False):
     end: int
     appends: int
     _loaded: Appends | None = None
+
+    def grow(self, slots: tuple[Slot, ...], end: int, appends: int) -> None:
+        """Note that there is more, and where all of it is now."""
+        self.slots, self.end, self.appends, self._loaded = slots, end, appends, None
 
     def bounds(self, position: int, _: Extent) -> tuple[int, int]:
         """Give the start and end of the append that holds the byte at `position`."""

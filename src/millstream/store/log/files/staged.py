@@ -162,7 +162,7 @@ def runs(disk: Disk, pieces: Iterable[Piece]) -> Iterator[bytes]:
             yield from _joined(cast(Iterable[bytes], group))
 
 
-def joined(disk: Disk, pieces: list[Piece]) -> bytes:
+def joined(disk: Disk, pieces: Sequence[Piece]) -> bytes:
     """Give the bytes of pieces that are small together."""
     if len(pieces) == 1 and type(pieces[0]) is bytes:
         return pieces[0]

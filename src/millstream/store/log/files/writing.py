@@ -15,7 +15,7 @@ now, they are where it said before, and a crash or an error in here changes noth
 
 import contextlib
 from array import array
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Final
@@ -41,7 +41,7 @@ from millstream.store.log.files.packs import (
     read_slots,
     slot_bytes,
 )
-from millstream.store.log.files.places import Filed, Former, Packed, Place, Released, Slot
+from millstream.store.log.files.places import Filed, Packed, Place, Released, Slot
 from millstream.store.log.files.staged import joined, runs
 from millstream.store.log.files.sums import SUM_BYTES, ContentSums, pack_sums
 from millstream.store.log.pace import Rest, no_rest
@@ -68,6 +68,10 @@ class Unflushed(msgspec.Struct, frozen=True, gc=False):
     place: Place
     flushed: int
     appends: int
+    end: int
+    """Where what is new ends."""
+    count: int
+    """How many appends are new."""
     extent: Extent
     trimmed: frozenset[str]
     """Files that hold nothing any more, and are removed by the same checkpoint."""
@@ -86,6 +90,12 @@ class Unflushed(msgspec.Struct, frozen=True, gc=False):
         data, ends, times = unfolded(self.few)
         return replace(self, few=(), data=data, ends=ends, times=times)
 
+    def new(self, disk: Disk) -> Appends:
+        """Give what is new, which is small."""
+        few = self.few
+        data, ends, times = (few[::3], few[1::3], few[2::3]) if few else (self.data, self.ends, self.times)
+        return Appends(self.stream_id, self.flushed, self.appends, ends, times, joined(disk, data))
+
     @property
     def position(self) -> int:
         """How many of its own bytes were written before."""
@@ -94,7 +104,7 @@ class Unflushed(msgspec.Struct, frozen=True, gc=False):
     @property
     def new_bytes(self) -> int:
         """How many bytes are new."""
-        return self.ends[-1] - self.flushed if self.ends else 0
+        return self.end - self.flushed
 
 
 class PackEnds(msgspec.Struct):
@@ -135,28 +145,28 @@ class Writing:
         """How many bytes of each pack nothing refers to any more."""
         # A full disk must be able to save deletions: then nothing is written anew that need not be.
         self._may_rewrite_bytes = disk.free_bytes() // 4
+        self._slots: defaultdict[int, list[bytes]] = defaultdict(list)  # by pack, those to be written next
         self._written: dict[str, int] = {}  # the files that were written, each from which position on
         self._folders: set[str] = set()
 
     def write(self, unflushed: Sequence[Unflushed], failures: Failures, rest: Rest = no_rest) -> None:
         """Write everything, and make it durable."""
-        slots: list[tuple[Slot, bytes]] = []
         reading = StreamFiles(self._disk)  # those of the event loop are not ours to use
         written = 0
         try:
             for one in unflushed:
                 rest()
                 try:
-                    self._write_one(one.unfolded(), reading, slots)
+                    self._write_one(one, reading)
                 except Exception as error:
                     failures.note(one.stream_id, error)
                 if self.packs.added - written >= _PACKED_STEP:
-                    self.write_slots(slots)
-                    slots, written = [], self.packs.added
+                    self.write_slots()
+                    written = self.packs.added
         finally:
             reading.close()
         reach("writing.filed")
-        self.write_slots(slots)
+        self.write_slots()
         self.sync()
 
     def take_back(self) -> None:
@@ -172,14 +182,18 @@ class Writing:
                 finally:
                     file.close()
 
-    def _write_one(self, one: Unflushed, reading: StreamFiles, slots: list[tuple[Slot, bytes]]) -> None:
+    def _write_one(self, one: Unflushed, reading: StreamFiles) -> None:
         place, id = one.place, one.stream_id
+        if isinstance(place, Packed):
+            self._write_packed(one, place.slots, reading)
+            return
+        one = one.unfolded()
         if isinstance(place, Filed):
             if one.next_layout is not None and self._may_rewrite(one.flushed - one.extent.start):
                 place = self._copy(one, place, one.next_layout, reading)
                 reach("writing.rewritten")
             self.places[id] = self._write_filed(one, place, one.data, one.ends, one.times)
-        elif isinstance(place, Former):
+        else:
             former = FormerFiles(
                 reading, id, one.base, place.layout, one.created_ms, one.flushed, one.appends
             )
@@ -187,10 +201,8 @@ class Writing:
             if before is None:
                 self.places[id] = self._convert(one, former, reading)
             else:
-                self.places[id] = self._pack(one, before, (), slots)
+                self.places[id] = self._pack(one, before, ())
             reach("writing.converted")
-        else:
-            self._write_packed(one, place.slots, reading, slots)
 
     def _may_rewrite(self, size: int) -> bool:
         """Take room for something that is written anew and need not be; False when there is too little."""
@@ -201,20 +213,15 @@ class Writing:
 
     # -- Packs -----------------------------------------------------------------------------------
 
-    def _write_packed(
-        self,
-        one: Unflushed,
-        known: tuple[Slot, ...],
-        reading: StreamFiles,
-        slots: list[tuple[Slot, bytes]],
-    ) -> None:
+    def _write_packed(self, one: Unflushed, known: tuple[Slot, ...], reading: StreamFiles) -> None:
         """Add a slot to those of a small stream, or join some to it, or give it files of its own."""
-        new_bytes = slot_bytes(one.new_bytes, len(one.ends))
-        has_outgrown = sum([slot.size for slot in known]) + new_bytes > layouts.PACKED_BYTES
-        count = 0 if has_outgrown else kept_slots([slot.size for slot in known], new_bytes)
+        sizes = [slot.size for slot in known]
+        new_bytes = slot_bytes(one.new_bytes, one.count)
+        has_outgrown = sum(sizes) + new_bytes > layouts.PACKED_BYTES
+        count = 0 if has_outgrown else kept_slots(sizes, new_bytes)
         kept, joined = known[:count], known[count:]
         before = None
-        if joined and self._may_rewrite(sum([slot.size for slot in joined])):
+        if joined and self._may_rewrite(sum(sizes[count:])):
             found = read_slots(reading, one.stream_id, one.flushed, one.appends, one.created_ms, joined)
             before = Appends.joined(found)
         elif joined:
@@ -222,48 +229,47 @@ class Writing:
         if has_outgrown:
             self.places[one.stream_id] = self._outgrow(one, before)
         else:
-            self.places[one.stream_id] = self._pack(one, before, kept, slots)
+            self.places[one.stream_id] = self._pack(one, before, kept)
         for slot in joined:
             self.freed[slot.pack] += slot.size
 
-    def _pack(
-        self,
-        one: Unflushed,
-        before: Appends | None,
-        kept: tuple[Slot, ...],
-        slots: list[tuple[Slot, bytes]],
-    ) -> Packed:
-        content = joined(self._disk, one.data)
-        new = Appends(one.stream_id, one.flushed, one.appends, one.ends, one.times, content)
+    def _pack(self, one: Unflushed, before: Appends | None, kept: tuple[Slot, ...]) -> Packed:
+        new = one.new(self._disk)
         if before is not None:
             new = Appends.joined([before, new])
         if not new.ends:
             return Packed(kept)
-        encoded = new.encode(one.created_ms)
-        slot = self.packs.add(len(encoded))
-        slots.append((slot, encoded))
-        return Packed((*kept, slot))
+        return Packed((*kept, self.add_slot(new.encode(one.created_ms))))
 
     def _outgrow(self, one: Unflushed, before: Appends | None) -> Filed:
+        one = one.unfolded()
         data, ends, times = one.data, one.ends, one.times
         if before is not None:
-            data, ends, times = [before.content, *data], before.ends + ends, before.times + times
+            data = [before.content, *data]
+            ends, times = array("Q", (*before.ends, *ends)), array("Q", (*before.times, *times))
         place = self._write_filed(one, Filed(one.layout), data, ends, times, is_new=True)
         reach("writing.outgrown")
         return place
 
-    def write_slots(self, slots: list[tuple[Slot, bytes]]) -> None:
-        """Write slots that follow one another in the packs."""
-        if not slots:
+    def add_slot(self, encoded: bytes) -> Slot:
+        """Give a slot its place; many are written together (`write_slots`)."""
+        slot = self.packs.add(len(encoded))
+        self._slots[slot.pack].append(encoded)
+        return slot
+
+    def write_slots(self) -> None:
+        """Write the slots that were added, which follow one another in the packs."""
+        if not self._slots:
             return
         self._disk.make_folder(FOLDER)
-        for number, group in groupby(slots, lambda one: one[0].pack):
-            mine = list(group)
-            file = self._open(pack_name(number), mine[0][0].position)
+        for number, slots in self._slots.items():
+            position = self.packs.written[number] - sum(map(len, slots))
+            file = self._open(pack_name(number), position)
             try:
-                file.write([data for _, data in mine], mine[0][0].position)
+                file.write(slots, position)
             finally:
                 file.close()
+        self._slots.clear()
         reach("writing.packed")
 
     # -- Files of their own ----------------------------------------------------------------------
@@ -460,7 +466,7 @@ def _is_any_needed(one: Unflushed, start: int, end: int) -> bool:
 def _former_appends(one: Unflushed, former: FormerFiles) -> Appends | None:
     """Give all that a small stream has in files of format 3; None when it is not small, or was trimmed."""
     is_whole = one.extent.lowest <= one.base and one.extent.first_entry == 0
-    size = slot_bytes(one.position + one.new_bytes, one.appends + len(one.ends))
+    size = slot_bytes(one.position + one.new_bytes, one.appends + one.count)
     if not is_whole or size > layouts.PACKED_BYTES:
         return None
     ends = former.ends(0, one.appends)

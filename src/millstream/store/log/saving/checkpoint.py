@@ -50,6 +50,7 @@ from functools import partial
 from millstream.store.log.cache.stream_cache import StreamCache, content_of
 from millstream.store.log.catalog.database import Catalog
 from millstream.store.log.disk import SyncError
+from millstream.store.log.files.extents import WHOLE
 from millstream.store.log.files.open_files import StreamFiles
 from millstream.store.log.files.staged import part_name
 from millstream.store.log.intervals import elapsed
@@ -236,27 +237,29 @@ class Checkpoints:
     ) -> Iterator[None]:
         """Drop from memory what the files and the catalog now hold, one stream in each step."""
         del cache.released_files[: len(checkpoint.released_files)]
+        snapshots, by_id, held_back = checkpoint.snapshots, cache.by_id, cache.held_back
+        places, unsaved = written.places, written.unsaved
         named = 0
-        while checkpoint.snapshots:  # each is freed here: all at once would hold up the event loop
-            snapshot = checkpoint.snapshots.pop()
-            entry, stream = snapshot.entry, snapshot.stream
-            self._files.close_some(snapshot.trimmed)
-            taking.forget(stream.id)
-            if cache.by_id.get(stream.id) is not entry:
+        while snapshots:  # each is freed here: all at once would hold up the event loop
+            snapshot = snapshots.pop()
+            entry, id = snapshot.entry, snapshot.stream.id
+            if snapshot.trimmed:
+                self._files.close_some(snapshot.trimmed)
+            taking.forget(id)
+            if by_id.get(id) is not entry:
                 pass  # it was removed since
-            elif stream.id in written.unsaved:
-                if stream.id not in cache.held_back and (named := named + 1) <= _MAX_NAMED:
-                    _log.error("%s cannot be saved: %s", stream.name, written.unsaved[stream.id])
+            elif id in unsaved:
+                if id not in held_back and (named := named + 1) <= _MAX_NAMED:
+                    _log.error("%s cannot be saved: %s", snapshot.stream.name, unsaved[id])
                 _hold_back(snapshot, written, cache)
             else:
-                place = written.places.pop(stream.id, snapshot.place)
-                if released := snapshot.drop_saved(self._files, place):
+                if released := snapshot.drop_saved(self._files, places.pop(id, snapshot.place)):
                     self._files.close_some(released)
                     cache.release_files(entry, released)
                 entry.refusal = None
                 cache.note_saved(entry)
-                if cache.held_back.pop(stream.id, None) is not None:
-                    _log.warning("%s is saved", stream.name)
+                if held_back and held_back.pop(id, None) is not None:
+                    _log.warning("%s is saved", snapshot.stream.name)
             yield
         if named > _MAX_NAMED:
             _log.error("%d more streams cannot be saved", named - _MAX_NAMED)
@@ -302,7 +305,8 @@ class Checkpoints:
 def _narrow(checkpoint: Checkpoint) -> Iterator[None]:
     """Read nothing any more that is about to be removed, one stream in each step."""
     for snapshot in checkpoint.snapshots:
-        content_of(snapshot.entry).narrow(snapshot.extent)
+        if snapshot.extent is not WHOLE:  # of most streams nothing is gone, and memory is slow
+            content_of(snapshot.entry).narrow(snapshot.extent)
         yield
 
 

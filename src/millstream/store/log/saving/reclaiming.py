@@ -183,14 +183,14 @@ class Emptying:
             self._damaged.add(pack.number)
             return NOTHING
         writing = Writing(disk, PackEnds.at(packs[-1].number, packs[-1].end))
-        copies = [(writing.packs.add(one.slot.size), one.data) for one in found]
+        copies = [writing.add_slot(one.data) for one in found]
         if copies:
-            writing.write_slots(copies)
+            writing.write_slots()
             writing.sync()
         reach("reclaiming.copied")
         moved: dict[int, dict[Slot, Slot]] = {}
         rows: dict[int, Row] = {}
-        for one, (copy, _) in zip(found, copies, strict=True):
+        for one, copy in zip(found, copies, strict=True):
             id = one.row.stream_id
             moved.setdefault(id, {})[one.slot] = copy
             row = rows.get(id, one.row)

@@ -3,7 +3,6 @@
 A stream that cannot be saved is held back (`held`), and all others are saved.
 """
 
-from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from pathlib import PurePath
 
@@ -16,7 +15,7 @@ from millstream.store.log.catalog.database import APPLIED_LSN, LAST_ID, Catalog
 from millstream.store.log.catalog.rows import Changes, ProducerRow, Row, packed_bytes
 from millstream.store.log.disk import Disk, is_full
 from millstream.store.log.failpoints import reach
-from millstream.store.log.files.extents import Extent
+from millstream.store.log.files.extents import WHOLE, Extent
 from millstream.store.log.files.failures import Failures, is_of_one_stream
 from millstream.store.log.files.open_files import StreamFiles
 from millstream.store.log.files.places import Filed, Former, Place
@@ -28,7 +27,7 @@ from millstream.store.log.saving.unfinished import remove_unfinished
 
 _NO_PRODUCERS: list[ProducerRow] = []  # shared: most streams have none, and a snapshot is taken of very many
 _NO_PARTS: list[tuple[PartId, bytes]] = []
-_BATCH_IDS = 1024
+_ROWS_BETWEEN_RESTS = 8  # one takes a few microseconds, so the clock is not looked at for each
 
 
 class Snapshot(msgspec.Struct, frozen=True, gc=False):
@@ -54,18 +53,20 @@ class Snapshot(msgspec.Struct, frozen=True, gc=False):
         """Take a snapshot of a stream."""
         content = content_of(entry)
         stream = entry.stream.__copy__()  # type: ignore[attr-defined]  # quicker than copy.copy
-        known, stream.producers = stream.producers or {}, None  # they have rows of their own
         producers = _NO_PRODUCERS
         if changed_producers:
+            known = stream.producers or {}
             producers = [ProducerRow(stream.id, id, known.get(id)) for id in changed_producers]
+        stream.producers = None  # they have rows of their own
         parts = _NO_PARTS
         if stream.staged is not None:
             stream.staged = stream.staged.copy()
             parts = [((stream.id, n), data) for n, data in entry.staged.items() if isinstance(data, bytes)]
-        end, appends, extent = content.end, content.appends, Extent.of(stream)
+        end, extent = content.end, Extent.of(stream)
         next_layout = content.plan_layout(extent, stream.retention)
         trimmed = content.removable(extent, end)
         unflushed = content.unflushed(extent, trimmed, next_layout)
+        appends = unflushed.appends + unflushed.count if unflushed is not None else content.appends
         return cls(entry, stream, end, appends, content.place, unflushed, extent, trimmed, parts, producers)
 
     def names(self, places: Iterable[Place]) -> set[str]:
@@ -83,16 +84,12 @@ class Snapshot(msgspec.Struct, frozen=True, gc=False):
                     names.update(place.released.names(id))
         return names
 
-    def row(self, place: Place) -> Row:
-        """Encode the stream as the catalog has it."""
-        return Row.of(self.stream, self.end, self.appends, place)
-
     def drop_saved(self, files: StreamFiles, place: Place) -> list[str]:
         """Drop from memory what is saved now; gives the files that are no longer needed because of that."""
-        content = content_of(self.entry)
+        content, staged = content_of(self.entry), self.entry.staged
         released = content.drop_flushed(self.end, self.appends, place)
-        content.note_removed(self.extent)
-        staged = self.entry.staged
+        if self.extent is not WHOLE:
+            content.note_removed(self.extent)
         for part, data in self.parts:
             if part[1] in staged:
                 staged[part[1]] = StoredPart(files, part, len(data))
@@ -127,6 +124,7 @@ class Checkpoint(msgspec.Struct, frozen=True):
     lsn: int
     last_id: int
     snapshots: list[Snapshot]
+    """By id, as the catalog has its rows."""
     removed: dict[int, list[str]]
     """Streams that are gone, and their files."""
     released_files: list[str]
@@ -199,10 +197,11 @@ class Checkpoint(msgspec.Struct, frozen=True):
         self, disk: Disk, catalog: Catalog, writing: Writing, failures: Failures, rest: Rest
     ) -> dict[int, int]:
         """Save all streams that can be saved, and hold the others back."""
-        ordered = list(_by_id(self.snapshots))
         while True:
             unsaved = set(failures.errors)
-            saved = [one for one in ordered if one.stream.id not in unsaved] if unsaved else ordered
+            saved = self.snapshots
+            if unsaved:
+                saved = [one for one in saved if one.stream.id not in unsaved]
             held = find_records(disk, catalog.written_fact(APPLIED_LSN), self.lsn, unsaved) if unsaved else []
             producers = [producer for one in saved for producer in one.producers]
             facts = {APPLIED_LSN: self.lsn, LAST_ID: self.last_id}
@@ -253,24 +252,17 @@ class _UnencodableError(Exception):
 
 def _rows(snapshots: Sequence[Snapshot], places: Mapping[int, Place], rest: Rest = no_rest) -> Iterator[Row]:
     """Encode streams one after the other: all at once would take more memory than they do."""
-    for one in snapshots:
-        rest()
+    for count, one in enumerate(snapshots):
+        if not count % _ROWS_BETWEEN_RESTS:
+            rest()
+        stream = one.stream
         try:
-            row = one.row(places.get(one.stream.id, one.place))
+            row = Row.of(stream, one.end, one.appends, places.get(stream.id, one.place))
         except Exception as error:
             if not is_of_one_stream(error):
                 raise
-            raise _UnencodableError(one.stream.id, error) from error
+            raise _UnencodableError(stream.id, error) from error
         yield row
-
-
-def _by_id(snapshots: Iterable[Snapshot]) -> Iterator[Snapshot]:
-    """Sort snapshots by their ids, some at a time: sorting all in one call would hold up the event loop."""
-    batches: dict[int, list[Snapshot]] = defaultdict(list)
-    for one in snapshots:
-        batches[one.stream.id // _BATCH_IDS].append(one)
-    for number in sorted(batches):
-        yield from sorted(batches[number], key=lambda one: one.stream.id)
 
 
 def pack_ends(catalog: Catalog) -> PackEnds:

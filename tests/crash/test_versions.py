@@ -11,7 +11,7 @@ from crash.format_3 import make_former, tampered
 from millstream.protocol.producers import ProducerState, Stamp
 from millstream.protocol.streams import Append, Duplicate
 from millstream.store.base import StoreError
-from millstream.store.log.catalog.database import VERSION
+from millstream.store.log.catalog.versions import VERSION
 from millstream.store.log.tools.archives import new_archive
 from millstream.store.log.tools.backup import back_up
 from millstream.store.log.tools.check import verify

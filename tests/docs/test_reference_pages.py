@@ -15,7 +15,7 @@ from millstream.protocol import headers
 from millstream.server import settings
 from millstream.server.telemetry import engine_metrics
 from millstream.spark.options import Option, SinkOptions, SourceOptions, declared
-from millstream.store.log.catalog.database import VERSION
+from millstream.store.log.catalog.versions import VERSION
 from millstream.store.measures import ReplicaMeasures
 from running import durable_millstream
 

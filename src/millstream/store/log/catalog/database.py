@@ -3,25 +3,8 @@
 Only checkpoints write it, each in one transaction with the log position that it stands for. So it is
 always a complete state of the past, and the log has the rest.
 
-Producers have rows of their own, so that a stream with many of them costs no more than those that have
-changed. Version 1 kept them in the stream's state; a stream of that version gets its rows when it is
-written next. It also had its numbers in `facts`. Since version 2 there is a view of that name, which no
-program can read: version 1 does not look at the version, and would accept again what it no longer finds.
-
-Version 3 has `held`: the records of streams that could not be saved (`held.py`). A program that does not
-know of them would lose them.
-
-Version 4 has where the bytes of each stream are (`place`; null for a stream whose files are of format 3),
-the packs, and checksums: CRC-32C of everything in a row. Rows that version 3 wrote have none (null). The
-pages have checksums, too (`pages`), because a bit that is wrong may hide rows that are there. A
-catalog with a damaged page answers for what it finds, and for nothing that it does not find, and is not
-written to.
-
-Version 5 has the times of appends that fill no page of a stream's index yet (`places.Filed.recent`), and a
-code for times in packs and files (`deltas`) that version 4 does not know.
-
-Version 6 has `kept`: rows of the table, such as subscriptions, as keys and bytes. A program that does not
-know of them would lose what the log says about them.
+Its tables, and how those of older versions become them, are in `versions`. A catalog with a damaged page
+answers for what it finds, and for nothing that it does not find, and is not written to.
 """
 
 import contextlib
@@ -37,7 +20,6 @@ from urllib.parse import quote
 import msgspec
 
 from millstream.protocol.producers import ProducerState
-from millstream.store.base import StoreError
 from millstream.store.log.catalog.known_names import KnownNames
 from millstream.store.log.catalog.pages import CatalogPages
 from millstream.store.log.catalog.rows import (
@@ -51,66 +33,20 @@ from millstream.store.log.catalog.rows import (
     sum_of,
     with_sum,
 )
+from millstream.store.log.catalog.versions import (
+    VERSION,
+    WITH_HELD,
+    WITH_KEPT,
+    WITH_PRODUCERS,
+    WITH_SUMS,
+    upgrade,
+    version_of,
+)
 from millstream.store.log.disk import is_full
 from millstream.store.log.files.places import decode_place
 from millstream.store.log.pace import Rest
 from millstream.store.log.wal.segments import DamagedError
 
-VERSION = 6
-_WITH_PRODUCERS = 2
-_WITH_HELD = 3
-_WITH_SUMS = 4
-_WITH_KEPT = 6
-
-_SCHEMA = """
-create table if not exists streams (
-    id integer primary key,
-    name text not null,
-    deadline_ms integer,
-    flushed integer not null,
-    appends integer not null,
-    state blob not null
-);
-create index if not exists streams_by_name on streams (name);
-create index if not exists streams_by_deadline on streams (deadline_ms) where deadline_ms is not null;
-create table if not exists producers (
-    stream_id integer not null,
-    id blob not null,
-    epoch integer not null,
-    seq integer not null,
-    used_ms integer not null,
-    primary key (stream_id, id)
-) without rowid;
-create table if not exists numbers (name text primary key, value integer not null) without rowid;
-create table if not exists held (
-    stream_id integer not null,
-    lsn integer not null,
-    record blob not null,
-    primary key (stream_id, lsn)
-);
-"""
-_UPGRADE_1 = """
-create table if not exists facts (name text primary key, value integer not null) without rowid;
-insert into numbers select name, value from facts;
-drop table facts;
-create view facts as select name, value from "this folder was written by a newer version of millstream";
-"""
-_UPGRADE_3 = """
-alter table streams add column place blob;
-alter table streams add column sum integer;
-alter table producers add column sum integer;
-alter table held add column sum integer;
-alter table numbers add column sum integer;
-create table packs (
-    number integer primary key,
-    end integer not null,
-    freed integer not null
-);
-create index streams_of_format_3 on streams (id) where place is null;
-"""
-_UPGRADE_5 = """
-create table kept (key text primary key, value blob not null, sum integer not null) without rowid;
-"""
 _DUE = "select deadline_ms, id, name from streams"
 _ROW = "select id, name, deadline_ms, flushed, appends, state, place, sum from streams"
 _FORMER_ROW = "select id, name, deadline_ms, flushed, appends, state, null, null from streams"
@@ -151,21 +87,12 @@ class Catalog:
     def _open(self, path: Path | str, *, read_only: bool) -> None:
         if read_only:
             self._writer = self._reader = sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True)
-            self._version = _version(self._reader, path)
-            self._row = _ROW if self._version >= _WITH_SUMS else _FORMER_ROW
+            self._version = version_of(self._reader, path)
+            self._row = _ROW if self._version >= WITH_SUMS else _FORMER_ROW
             return
         self._row = _ROW
         self._writer = _connect(path)
-        if (version := _version(self._writer, path)) < VERSION:
-            steps = [_SCHEMA]
-            if version < _WITH_PRODUCERS:
-                steps.append(_UPGRADE_1)
-            if version < _WITH_SUMS:
-                steps.append(_UPGRADE_3)
-            if version < _WITH_KEPT:
-                steps.append(_UPGRADE_5)
-            end = f"pragma user_version = {VERSION}; commit;"
-            self._writer.executescript(f"begin immediate; {' '.join(steps)} {end}")
+        upgrade(self._writer, path)
         self._version = VERSION
         # A commit whose sync failed, or was cut short by the end of its process, can be read from the page
         # cache though it is not on the disk. This writes all of them again, to another place, and syncs.
@@ -283,8 +210,8 @@ class Catalog:
 
     def fact(self, name: str) -> int:
         """Give a stored number; 0 when there is none."""
-        table = "numbers" if self._version >= _WITH_PRODUCERS else "facts"
-        sum = "sum" if self._version >= _WITH_SUMS else "null"
+        table = "numbers" if self._version >= WITH_PRODUCERS else "facts"
+        sum = "sum" if self._version >= WITH_SUMS else "null"
         row = self._reader.execute(f"select value, {sum} from {table} where name = ?", (name,)).fetchone()
         return _number(name, row)
 
@@ -296,10 +223,10 @@ class Catalog:
 
     def producers(self, stream_id: int) -> dict[bytes, ProducerState]:
         """Give the producers that have rows, the longest idle first."""
-        if self._version < _WITH_PRODUCERS:
+        if self._version < WITH_PRODUCERS:
             return {}
         self._must_be_whole()
-        sum = "sum" if self._version >= _WITH_SUMS else "null"
+        sum = "sum" if self._version >= WITH_SUMS else "null"
         query = f"select id, epoch, seq, used_ms, {sum} from producers where stream_id = ?"
         rows = self._reader.execute(query, (stream_id,)).fetchall()
         rows.sort(key=itemgetter(3))  # quicker here than there
@@ -310,10 +237,10 @@ class Catalog:
 
     def held(self) -> Iterator[HeldRecord]:
         """Give the records of streams that could not be saved, in the order of the log."""
-        if self._version < _WITH_HELD:
+        if self._version < WITH_HELD:
             return
         places = self._reader.execute("select lsn, stream_id from held order by lsn").fetchall()
-        has_sum = "sum" if self._version >= _WITH_SUMS else "null"
+        has_sum = "sum" if self._version >= WITH_SUMS else "null"
         query = f"select record, {has_sum} from held where stream_id = ? and lsn = ?"
         for lsn, stream_id in places:  # one record in memory at a time
             record, sum = self._reader.execute(query, (stream_id, lsn)).fetchone()
@@ -323,7 +250,7 @@ class Catalog:
 
     def kept(self) -> Iterator[tuple[str, bytes]]:
         """Give the rows of the table, by key; none of a damaged catalog, which accepts no changes anyway."""
-        if self._version < _WITH_KEPT or self.damage:
+        if self._version < WITH_KEPT or self.damage:
             return
         for key, value, sum in self._reader.execute("select key, value, sum from kept order by key"):
             if sum != sum_of((key, value)):
@@ -334,7 +261,7 @@ class Catalog:
 
     def packs(self) -> list[PackRow]:
         """Give all packs to the thread that writes checkpoints, the last one last."""
-        if self._version < _WITH_SUMS:
+        if self._version < WITH_SUMS:
             return []
         rows = self._writer.execute("select number, end, freed from packs order by number")
         return [PackRow(*row) for row in rows]
@@ -520,14 +447,6 @@ def _is_full(error: OSError | sqlite3.OperationalError) -> bool:
 def _is_of_all(complaint: str) -> bool:
     """Tell whether a page is damaged without which nothing can be found."""
     return complaint.startswith(("catalog.db: page 1 ", "catalog.db: is missing"))
-
-
-def _version(connection: sqlite3.Connection, path: Path | str) -> int:
-    """Give the version of a catalog, unless it is one that this program does not know."""
-    version = int(connection.execute("pragma user_version").fetchone()[0])
-    if version > VERSION:
-        raise StoreError(f"{path} was written by a newer version of millstream; use that version.")
-    return version
 
 
 def _connect(path: Path | str) -> sqlite3.Connection:

@@ -47,7 +47,7 @@ from millstream.store.postgres.loaded.content import NotLoadedError, NotPrepared
 from millstream.store.postgres.loaded.loading import Ask, Loader, LostContentError
 from millstream.store.postgres.subscribing.needs import Needs
 from millstream.store.postgres.workspace import Change, Deciding, WorkEngine
-from millstream.store.postgres.writing import Writer, new_rows
+from millstream.store.postgres.writing import Writer
 
 _MAX_REQUESTS: Final = 2048
 _MAX_BYTES: Final = 16 * 2**20
@@ -418,7 +418,7 @@ class Rounds:
         entry, content = change.entry, change.content
         stream, saved = entry.stream, content.saved
         saved.adopt(stream.tail, content.appends)
-        for new in new_rows(change):
+        for new in change.rows:
             saved.add_row(new.row)
             self.on_written(stream.id, new.row.start, new.row.end - new.row.start)
             if isinstance(new.data, bytes):

@@ -24,6 +24,7 @@ from millstream.store.entries import Ending, StreamEntry
 from millstream.store.postgres.loaded.cache import Saved, StreamCache
 from millstream.store.postgres.loaded.content import NotLoadedError, ProducersOf, RowContent, WorkContent
 from millstream.store.postgres.loaded.loading import LoadedParts
+from millstream.store.postgres.new_rows import NewRow
 from millstream.store.postgres.subscribing.host import RoundHost
 from millstream.store.table import Table
 
@@ -48,6 +49,8 @@ class Change(msgspec.Struct, eq=False):
     """The numbers of parts that are no longer staged."""
     is_trimmed: bool = False
     drops_parts: bool = False
+    rows: list[NewRow] = []
+    """Its new content, once it is being written."""
 
     @property
     def content(self) -> WorkContent:

@@ -21,6 +21,7 @@ from millstream.store.postgres.loaded.held import Held
 _MAX_CONTENT_BYTES: Final = 4 * 2**20
 """How much of one stream is held; the half that was used longest ago goes when it is more."""
 _COST: Final = 200  # of a row without its index, and of data without its bytes
+_ENTRY_COST: Final = 28  # of an append in a row: as it is in the database, and decoded
 
 
 class Bytes(msgspec.Struct, frozen=True, gc=False):
@@ -247,7 +248,7 @@ class RowContent:
 
     def _row_of(self, append: int) -> Row:
         row = self._rows.find_by(append, _first)
-        if row is not None and append < row.first + len(row.ends):
+        if row is not None and append < row.first + row.count:
             return row
         if self._earliest is not None and append < self._earliest.first:
             return self._earliest
@@ -255,7 +256,7 @@ class RowContent:
 
 
 def _row_cost(row: Row) -> int:
-    return _COST + 16 * len(row.ends)
+    return _COST + _ENTRY_COST * row.count
 
 
 def _data_cost(data: bytes) -> int:

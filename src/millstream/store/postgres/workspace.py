@@ -39,6 +39,8 @@ class Change(msgspec.Struct, eq=False):
     entry: StreamEntry
     version: int
     """Which version was decided on; a new stream has none."""
+    tells: bool = False
+    """Whether its readers are woken when the round is committed."""
     is_new: bool = False
     is_gone: bool = False
     is_ended: bool = False
@@ -176,8 +178,6 @@ class WorkJournal:
         self._work = work
         self._cache = cache
         self.changes: dict[int, Change] = {}
-        self.told: dict[str, None] = {}
-        """The names whose readers are woken when the round is committed."""
         self.kept: dict[str, bytes | None] = {}
         """Rows of subscriptions."""
 
@@ -189,7 +189,6 @@ class WorkJournal:
     def clear(self) -> None:
         """Begin a round."""
         self.changes.clear()
-        self.told.clear()
         self.kept.clear()
 
     def _changed(self, entry: StreamEntry, *, tells: bool = False) -> Change:
@@ -198,8 +197,7 @@ class WorkJournal:
         if change is None:
             saved = self._cache.by_id.get(id)
             change = self.changes[id] = Change(entry, saved.version if saved is not None else 0)
-        if tells:
-            self.told[entry.stream.name] = None
+        change.tells |= tells
         return change
 
     def create(self, entry: StreamEntry, plan: lifecycle.Create) -> lifecycle.Create:

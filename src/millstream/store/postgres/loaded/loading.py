@@ -144,9 +144,11 @@ class Loader:
         """Hold rows with their data from a position on, and tell whether that position is among them."""
         covered = False
         for row_start, row_end, first, index, data in rows:
-            content.add_row(Row(row_start, row_end, first, index))
+            row = Row(row_start, row_end, first, index)
             if data:
-                content.add_data(max(row_start, start), data)
+                content.add(row, max(row_start, start), data)
+            else:
+                content.add_row(row)
             covered |= row_start <= start < row_end
         return covered
 

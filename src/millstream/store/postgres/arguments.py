@@ -1,7 +1,8 @@
 """Arguments of statements that take many rows at once.
 
         numbers   a column is the text of an array: {1,2,NULL}
-        bytes     those of all rows are one value; each row has columns for where its own begin, and their size
+        bytes     those of all rows are one value; each row has columns for where its own begin, and their
+                  size
 
 As lists, both would take longer than all else that is done for a row: asyncpg asks each element several times
 what it is.

@@ -1,8 +1,8 @@
 """A pool of connections: the one that was used last is used next, so that what is not needed becomes idle.
 
 asyncpg has one that does more for each use (a task, two timers, a proxy for each method), which takes longer
-than a short statement. Nothing of that is needed here: whoever uses a connection leaves nothing behind, and gives
-it back soon.
+than a short statement. Nothing of that is needed here: whoever uses a connection leaves nothing behind, and
+gives it back soon.
 """
 
 import asyncio

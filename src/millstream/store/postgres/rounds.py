@@ -4,7 +4,8 @@
             ^                                      |
             +---- again, with the row's lock <-----+  another server was faster
 
-No timer gathers them: what arrives while a round is under way is the next round. A round has two parts:
+No timer gathers them: what arrives while a round is under way is the next round. Its answers go out once that
+one is at the database, so that neither waits for the other. A round has two parts:
 
         optimistic   appends. Decided on what this server knows, written if the stream still has the version
                      that was decided on: one round trip. What turns out to change nothing was decided on
@@ -93,6 +94,7 @@ class Rounds:
         self._engine = WorkEngine(cache)
         self.table = Deciding(self._engine)
         self._waiting: deque[Request] = deque()
+        self._answers: list[tuple[Pending[Any], Any]] = []
         self._running: asyncio.Task[None] | None = None
         self.on_created: Callable[[], None] = lambda: None
         """Called when a round has created streams."""
@@ -446,7 +448,15 @@ class Rounds:
         self.unsynced_changes -= 1
         self.unsynced_bytes -= request.size
         self.synced_bytes += request.size
-        try:
-            request.pending.settle(decision)
-        except Exception:  # a connection that fails to take its answer must not affect the others
-            _log.exception("an answer could not be delivered")
+        if not self._answers:
+            asyncio.get_running_loop().call_soon(self._deliver)
+        self._answers.append((request.pending, decision))
+
+    def _deliver(self) -> None:
+        """Deliver answers; if more waits, the next round is at the database by now."""
+        answers, self._answers = self._answers, []
+        for pending, decision in answers:
+            try:
+                pending.settle(decision)
+            except Exception:  # a connection that fails to take its answer must not affect the others
+                _log.exception("an answer could not be delivered")

@@ -30,7 +30,7 @@ from millstream.store.postgres.workspace import Change
 
 _CHANGE = """
 WITH locked AS (
-    SELECT s.ctid AS place, w.*
+    SELECT w.*
     FROM unnest($1::text::bigint[], $2::text::bigint[], $3::text::bigint[], $4::text::bigint[],
             $5::text::bigint[], $6::text::bigint[], $7::text::int[], $8::text::int[])
         AS w(id, version, due_ms, parts_due_ms, appends, parts_next, begins, size)
@@ -40,7 +40,7 @@ WITH locked AS (
     UPDATE streams s SET version = w.version + 1, due_ms = w.due_ms, appends = w.appends,
         state = substring($9::bytea FROM w.begins FOR w.size), parts_next = w.parts_next,
         parts_due_ms = CASE WHEN $10 THEN w.parts_due_ms ELSE s.parts_due_ms END
-    FROM locked w WHERE s.ctid = w.place
+    FROM locked w WHERE s.id = w.id
     RETURNING s.id
 ), written AS (
     INSERT INTO stream_rows (stream_id, start, "end", first, last_ms, index, data)

@@ -278,17 +278,14 @@ class WorkContent:
 
     def __init__(self, saved: RowContent, end: int, appends: int) -> None:
         self.saved = saved
-        self._appends = appends
+        self.appends = self._appends = appends
+        """How many appends there are, new ones included, and how many are committed."""
         self.new = Pieces(end)
-
-    @property
-    def appends(self) -> int:
-        """How many appends there are, new ones included."""
-        return self._appends + len(self.new)
 
     def append(self, piece: Piece, time_ms: int) -> None:
         """Add the bytes of one append."""
         self.new.append(piece, time_ms)
+        self.appends += 1
 
     def bounds(self, position: int) -> tuple[int, int]:
         """Give the start and end of the append that holds the byte at `position`."""

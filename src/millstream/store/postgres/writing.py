@@ -4,8 +4,9 @@
                       decided on, and that nobody is changing: to wait for others, with rows locked, would
                       end in deadlocks
              changed  their rows are updated
-             ...      rows of content and producers, of those streams only
+             written  rows of content, of those streams only
              recorded what subscriptions have to hear of, if there are any
+             used     their producers, where appends are stamped, and those that were forgotten for them
         SELECT which were changed, and notify other servers
 
 A stream that another server has changed meanwhile is left out, together with all that belongs to it; the
@@ -28,7 +29,7 @@ from millstream.store.postgres.notices import encode_notice
 from millstream.store.postgres.subscribing.changes import encode_changes
 from millstream.store.postgres.workspace import Change
 
-_CHANGE = """
+_CONTENT = """
 WITH locked AS (
     SELECT w.*
     FROM unnest($1::text::bigint[], $2::text::bigint[], $3::text::bigint[], $4::text::bigint[],
@@ -50,26 +51,32 @@ WITH locked AS (
             $15::text::bigint[], $16::text::int[], $17::text::int[])
         AS r(id, start, "end", first, last_ms, begins, size)
     WHERE r.id IN (SELECT id FROM changed)
+), recorded AS (
+    INSERT INTO stream_changes (changed, entries)
+    SELECT array_agg(id), $19 FROM (SELECT id FROM changed UNION ALL SELECT unnest($18::bigint[])) AS c(id)
+    WHERE $19::bytea IS NOT NULL AND EXISTS (SELECT FROM subscription_rows WHERE key >= 's' AND key < 't')
+    HAVING count(*) > 0
+"""
+_PRODUCERS = """
 ), used AS (
     INSERT INTO producers (stream_id, producer, epoch, seq, used_ms, used_order)
     SELECT p.id, substring($9 FROM p.begins FOR p.size), p.epoch, p.seq, p.used_ms, p.used_order
-    FROM unnest($18::text::bigint[], $19::text::bigint[], $20::text::bigint[], $21::text::bigint[],
-            $22::text::bigint[], $23::text::int[], $24::text::int[])
+    FROM unnest($22::text::bigint[], $23::text::bigint[], $24::text::bigint[], $25::text::bigint[],
+            $26::text::bigint[], $27::text::int[], $28::text::int[])
         AS p(id, epoch, seq, used_ms, used_order, begins, size)
     WHERE p.id IN (SELECT id FROM changed)
     ON CONFLICT (stream_id, producer) DO UPDATE SET epoch = EXCLUDED.epoch, seq = EXCLUDED.seq,
         used_ms = EXCLUDED.used_ms, used_order = EXCLUDED.used_order
 ), forgotten AS (
-    DELETE FROM producers p USING unnest($25::bigint[], $26::bytea[]) AS f(id, producer)
+    DELETE FROM producers p USING unnest($29::bigint[], $30::bytea[]) AS f(id, producer)
     WHERE p.stream_id = f.id AND p.producer = f.producer AND f.id IN (SELECT id FROM changed)
-), recorded AS (
-    INSERT INTO stream_changes (changed, entries)
-    SELECT array_agg(id), $28 FROM (SELECT id FROM changed UNION ALL SELECT unnest($27::bigint[])) AS c(id)
-    WHERE $28::bytea IS NOT NULL AND EXISTS (SELECT FROM subscription_rows WHERE key >= 's' AND key < 't')
-    HAVING count(*) > 0
-)
-SELECT array_agg(id), pg_notify($29, $30) FROM changed
 """
+_END = """
+)
+SELECT array_agg(id), pg_notify($20, $21) FROM changed
+"""
+_CHANGE = _CONTENT + _END
+_CHANGE_STAMPED = _CONTENT + _PRODUCERS + _END
 _CREATE = """
     INSERT INTO streams (id, name, version, appends, parts_next, state)
     SELECT id, name, 0, 0, 0, '' FROM unnest($1::bigint[], $2::text[]) AS n(id, name)
@@ -154,20 +161,21 @@ class Writer:
                         (stream.id, last.epoch, last.seq, last.used_ms, turn, joined.add(id), len(id))
                     )
                 forgotten += [(stream.id, id) for id in change.producers if id not in known]
-        notice = encode_notice(self.sender, [*living, *gone])
-        found = await connection.fetchrow(
-            _CHANGE,
+        arguments = (
             *number_columns(states, 8),
             joined.join(),
             is_locked,
             *number_columns(rows, 7),
-            *number_columns(used, 7),
-            *_columns(forgotten, 2),
             [change.entry.stream.id for change in gone],
             encode_changes((*living, *gone)) if self._records else None,
             self.channel,
-            notice,
+            encode_notice(self.sender, [*living, *gone]),
         )
+        if used or forgotten:
+            producers = (*number_columns(used, 7), *_columns(forgotten, 2))
+            found = await connection.fetchrow(_CHANGE_STAMPED, *arguments, *producers)
+        else:
+            found = await connection.fetchrow(_CHANGE, *arguments)
         return set(found[0] or ())
 
     async def _create(self, connection: Connection, new: list[Change]) -> None:

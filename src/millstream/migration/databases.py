@@ -20,13 +20,7 @@ from millstream.protocol.producers import ProducerState
 from millstream.protocol.streams import Stream
 from millstream.store.base import StoreError
 from millstream.store.postgres.connections import LOST, Connection
-from millstream.store.postgres.encoding import (
-    decode_row,
-    decode_state,
-    due_ms,
-    encode_index,
-    encode_state,
-)
+from millstream.store.postgres.encoding import Row, decode_state, due_ms, encode_index, encode_state
 from millstream.store.postgres.schema import MIGRATION, apply_schema
 
 _CONNECT_S: Final = 10.0
@@ -281,7 +275,7 @@ class Postgres:
 def _cut(row: Any, at: int, end: int) -> Batch:
     """Give the appends of a row from a position on that begin before an end."""
     start, row_end, first, index, data = row
-    decoded = decode_row(start, row_end, first, index)
+    decoded = Row(start, row_end, first, index)
     starts = [start, *decoded.ends[:-1]]
     chosen = [number for number, begin in enumerate(starts) if begin < end and decoded.ends[number] > at]
     low, high = chosen[0], chosen[-1] + 1

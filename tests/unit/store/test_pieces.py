@@ -49,8 +49,8 @@ def test_what_was_given_to_others_stays_as_it_was() -> None:
     again, _, _ = pieces.all()
     pieces.drop(2)
     pieces.append(b"e", 8)
-    assert (given, list(ends), list(times)) == ([b"ab", b"c"], [2, 3], [5, 6])
-    assert again == [b"ab", b"c", b"d"]
+    assert (list(given), list(ends), list(times)) == ([b"ab", b"c"], [2, 3], [5, 6])
+    assert list(again) == [b"ab", b"c", b"d"]
     assert pieces.fetch(2, 5) == b"cde"
     pieces.drop(5)
     pieces.append(b"f", 9)

@@ -16,6 +16,7 @@ from typing import Any, Final, TypeVar
 import asyncpg
 
 from millstream.store.base import StoreError
+from millstream.store.postgres.pool import Pool
 
 PATIENCE_S: Final = 10.0
 """How long a request waits for a database that does not answer."""
@@ -77,32 +78,25 @@ class Database:
 
     def __init__(self, url: str, connections: int, *, is_replica: bool = False) -> None:
         self._url = url
-        self._connections = connections
         self._role = "standby" if is_replica else "primary"
-        self._pool: Any = None
+        self._pool = Pool(self._connect, connections, CONNECT_S)
         self.failure: str | None = None
         """Why the database cannot be asked, if it cannot."""
         self.on_connected: Callable[[Connection], Awaitable[None]] = _ignore
         """Called with each new connection, before it is used."""
 
-    async def prepare(self) -> None:
-        """Get ready to connect."""
-        self._pool = await asyncpg.create_pool(
-            self._url,
-            min_size=0,  # what is lost is opened again when it is needed
-            max_size=self._connections,
-            timeout=CONNECT_S,
-            max_inactive_connection_lifetime=300,
-            statement_cache_size=100,
-            target_session_attrs=self._role,  # a replica may answer at an address before it is promoted
-            init=lambda connection: self.on_connected(connection),
-            reset=_ignore,  # a round trip, for what nobody here leaves behind; transactions are ended anyway
-        )
+    async def _connect(self) -> Connection:
+        connection = await self.listener()
+        try:
+            await asyncio.wait_for(self.on_connected(connection), CONNECT_S)
+        except BaseException:
+            connection.terminate()
+            raise
+        return connection
 
     async def open(self) -> None:
         """Connect, and fail with a sentence if that is not possible."""
         try:
-            await self.prepare()
             async with self.connection() as one, self.connection() as other:
                 await _use_prepared(one, other)
         except LOST as error:
@@ -112,20 +106,20 @@ class Database:
 
     async def close(self) -> None:
         """Close all connections."""
-        if self._pool is not None:
-            try:
-                await asyncio.wait_for(self._pool.close(), CONNECT_S)
-            except Exception:  # the database may be gone: nothing is left to be finished
-                self._pool.terminate()
+        await self._pool.close()
 
     async def listener(self) -> Connection:
         """Open a connection of its own, for notices."""
-        return await asyncpg.connect(self._url, timeout=CONNECT_S, target_session_attrs=self._role)
+        return await asyncpg.connect(
+            self._url,
+            timeout=CONNECT_S,
+            target_session_attrs=self._role,  # a replica may answer at an address before it is promoted
+        )
 
     @contextlib.asynccontextmanager
     async def connection(self) -> AsyncIterator[Connection]:
         """Give a connection; raise one of `LOST` where there is none."""
-        async with self._pool.acquire(timeout=CONNECT_S) as connection:
+        async with self._pool.connection() as connection:
             try:
                 yield connection
             except LOST:

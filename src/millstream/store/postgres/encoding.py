@@ -10,6 +10,9 @@ have tables of their own. A row of content holds one or more appends; its index 
 
 import sys
 from array import array
+from collections.abc import Sequence
+from copy import copy
+from itertools import accumulate
 
 import msgspec
 
@@ -23,20 +26,44 @@ _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Stream).decode
 
 
-class Row(msgspec.Struct, frozen=True, gc=False):
-    """Some appends of a stream that follow each other."""
+class Row(msgspec.Struct, eq=False, gc=False):
+    """Some appends of a stream that follow each other; decoded when somebody looks into them."""
 
     start: int
     end: int
     first: int
     """The number of its first append."""
-    ends: "array[int]"
-    times: "array[int]"
+    index: bytes
+    _ends: "array[int] | None" = None
+    _times: "array[int] | None" = None
+
+    @property
+    def count(self) -> int:
+        """How many appends there are."""
+        return len(self.index) // _ENTRY_BYTES
+
+    @property
+    def ends(self) -> "array[int]":
+        """Where each of them ends."""
+        if self._ends is None:
+            sizes = _little(array("I", self.index[: 4 * self.count]))
+            self._ends = array("Q", accumulate(sizes, initial=self.start))[1:]
+        return self._ends
+
+    @property
+    def times(self) -> "array[int]":
+        """When each of them arrived."""
+        if self._times is None:
+            self._times = _little(array("Q", self.index[4 * self.count :]))
+        return self._times
 
 
 def encode_state(stream: Stream) -> bytes:
     """Encode a stream, without what has tables of its own."""
-    return _encode(msgspec.structs.replace(stream, producers=None, staged=None))
+    if stream.producers is not None or stream.staged is not None:
+        stream = copy(stream)
+        stream.producers = stream.staged = None
+    return _encode(stream)
 
 
 def decode_state(state: bytes) -> Stream:
@@ -44,20 +71,9 @@ def decode_state(state: bytes) -> Stream:
     return _decode(state)
 
 
-def encode_index(sizes: list[int], times: list[int]) -> bytes:
+def encode_index(sizes: Sequence[int], times: Sequence[int]) -> bytes:
     """Encode the sizes and times of the appends of a row."""
     return _little(array("I", sizes)).tobytes() + _little(array("Q", times)).tobytes()
-
-
-def decode_row(start: int, end: int, first: int, index: bytes) -> Row:
-    """Decode a row without its data."""
-    count = len(index) // _ENTRY_BYTES
-    sizes, times = array("I", index[: 4 * count]), array("Q", index[4 * count :])
-    ends, at = array("Q"), start
-    for size in _little(sizes):
-        at += size
-        ends.append(at)
-    return Row(start, end, first, ends, _little(times))
 
 
 def _little(numbers: "array[int]") -> "array[int]":

@@ -4,7 +4,8 @@
             ^                                      |
             +---- again, with the row's lock <-----+  another server was faster
 
-No timer gathers them: what arrives while a round is under way is the next round. A round has two parts:
+No timer gathers them: what arrives while a round is under way is the next round. Its answers go out once that
+one is at the database, so that neither waits for the other. A round has two parts:
 
         optimistic   appends. Decided on what this server knows, written if the stream still has the version
                      that was decided on: one round trip. What turns out to change nothing was decided on
@@ -47,7 +48,7 @@ from millstream.store.postgres.loaded.content import NotLoadedError, NotPrepared
 from millstream.store.postgres.loaded.loading import Ask, Loader, LostContentError
 from millstream.store.postgres.subscribing.needs import Needs
 from millstream.store.postgres.workspace import Change, Deciding, WorkEngine
-from millstream.store.postgres.writing import Writer, new_rows
+from millstream.store.postgres.writing import Writer
 
 _MAX_REQUESTS: Final = 2048
 _MAX_BYTES: Final = 16 * 2**20
@@ -93,6 +94,7 @@ class Rounds:
         self._engine = WorkEngine(cache)
         self.table = Deciding(self._engine)
         self._waiting: deque[Request] = deque()
+        self._answers: list[tuple[Pending[Any], Any]] = []
         self._running: asyncio.Task[None] | None = None
         self.on_created: Callable[[], None] = lambda: None
         """Called when a round has created streams."""
@@ -135,10 +137,17 @@ class Rounds:
             self._running = None
 
     async def _round(self, batch: list[Request]) -> None:
-        locked = [request for request in batch if self._needs_lock(request) and not request.is_upkeep]
-        upkeep = [request for request in batch if request.is_upkeep]
-        chosen = {id(request) for request in (*locked, *upkeep)}
-        optimistic = [request for request in batch if id(request) not in chosen]
+        optimistic: list[Request] = []
+        locked: list[Request] = []
+        upkeep: list[Request] = []
+        now_s = asyncio.get_running_loop().time()
+        for request in batch:
+            if request.is_upkeep:
+                upkeep.append(request)
+            elif self._needs_lock(request, now_s):
+                locked.append(request)
+            else:
+                optimistic.append(request)
         for requests, attempt in (
             (optimistic, self._optimistic),
             (locked, self._locked),
@@ -149,14 +158,13 @@ class Rounds:
         self._engine.streams.clear()
         self.table.forget_schedule()
 
-    def _needs_lock(self, request: Request) -> bool:
+    def _needs_lock(self, request: Request, now_s: float) -> bool:
         if request.is_exclusive:
             return True
         saved = self._cache.get(request.names[0])
         if saved is None:
             return False
-        is_contended = saved.contended_until_s > asyncio.get_running_loop().time()
-        return is_contended or (request.closes and saved.parts_next > 0)
+        return saved.contended_until_s > now_s or (request.closes and saved.parts_next > 0)
 
     async def _attempt(self, requests: list[Request], attempt: Callable[[list[Request]], Any]) -> None:
         """Carry out a part of a round; whatever goes wrong becomes answers."""
@@ -201,9 +209,11 @@ class Rounds:
         }
         if looked_up:
             await self._loader.refresh(ask, looked_up)
-            for request in filter(self._needs_lock, requests):  # that is known now
-                request.is_exclusive = True
-                self._waiting.appendleft(request)
+            now_s = asyncio.get_running_loop().time()
+            for request in requests:
+                if self._needs_lock(request, now_s):  # that is known now
+                    request.is_exclusive = True
+                    self._waiting.appendleft(request)
             requests = [request for request in requests if not request.is_exclusive]
         decided = await self._decide(ask, requests, looked_up)
         changes = list(self._engine.journal.changes.values())
@@ -401,39 +411,31 @@ class Rounds:
                 self._publish_one(change)
         if created != removed:
             self.count_change(created - removed)
-        for name in list(self._engine.journal.told):
-            entry = self._engine.streams.by_name.get(name)
-            if entry is None or self._is_published(entry):
-                self._cache.listener(name)
+        for name in dict.fromkeys([change.entry.stream.name for change in changes if change.tells]):
+            self._cache.listener(name)
         if created:
             self.on_created()
         if changes:
             self.on_committed()
 
-    def _is_published(self, entry: StreamEntry) -> bool:
-        saved = self._cache.by_id.get(entry.stream.id)
-        return saved is not None and saved.entry.stream is entry.stream
-
     def _publish_one(self, change: Change) -> None:
         entry, content = change.entry, change.content
         stream, saved = entry.stream, content.saved
         saved.adopt(stream.tail, content.appends)
-        for new in new_rows(change):
-            saved.add_row(new.row)
-            self.on_written(stream.id, new.row.start, new.row.end - new.row.start)
+        for new in change.rows:
+            row = new.row
             if isinstance(new.data, bytes):
-                saved.add_data(new.row.start, new.data)
+                saved.add(row, row.start, new.data)
+            else:
+                saved.add_row(row)
+            self.on_written(stream.id, row.start, row.end - row.start)
         parts_next = stream.staged.count if stream.staged is not None else 0
         stream.staged = None
         source = self._cache.by_id.get(stream.fork.source_id) if stream.fork is not None else None
         published = StreamEntry(stream, source.entry if source is not None else entry.source, saved)
         published.publish()
         published.indexes = entry.indexes
-        known = self._cache.by_id.get(stream.id)
-        contended_s = known.contended_until_s if known is not None else 0.0
-        self._cache.replace(
-            Saved(published, change.version + 1, content.appends, parts_next, contended_until_s=contended_s)
-        )
+        self._cache.replace(Saved(published, change.version + 1, content.appends, parts_next))
 
     def _answer_all(self, requests: list[Request], decision: Any) -> None:
         for request in requests:
@@ -446,7 +448,15 @@ class Rounds:
         self.unsynced_changes -= 1
         self.unsynced_bytes -= request.size
         self.synced_bytes += request.size
-        try:
-            request.pending.settle(decision)
-        except Exception:  # a connection that fails to take its answer must not affect the others
-            _log.exception("an answer could not be delivered")
+        if not self._answers:
+            asyncio.get_running_loop().call_soon(self._deliver)
+        self._answers.append((request.pending, decision))
+
+    def _deliver(self) -> None:
+        """Deliver answers; if more waits, the next round is at the database by now."""
+        answers, self._answers = self._answers, []
+        for pending, decision in answers:
+            try:
+                pending.settle(decision)
+            except Exception:  # a connection that fails to take its answer must not affect the others
+                _log.exception("an answer could not be delivered")

@@ -14,9 +14,9 @@ from functools import partial
 from typing import Final
 
 from millstream.store.postgres.connections import AGAIN, LOST, Connection, Database, UnreachableError
-from millstream.store.postgres.encoding import decode_row, encode_index
+from millstream.store.postgres.encoding import Row, encode_index
+from millstream.store.postgres.new_rows import MAX_ROW_BYTES
 from millstream.store.postgres.rounds import Rounds
-from millstream.store.postgres.writing import MAX_ROW_BYTES
 
 _DUE_AT_ONCE: Final = 64
 _REMOVED_AT_ONCE: Final = 2000
@@ -184,7 +184,7 @@ def _merged(rows: list[tuple[int, int, int, int, bytes, bytes]]) -> tuple[bytes,
     sizes: list[int] = []
     times: list[int] = []
     for start, end, first, _, index, _ in rows:
-        row = decode_row(start, end, first, index)
+        row = Row(start, end, first, index)
         sizes += [stop - begin for begin, stop in zip([start, *row.ends], row.ends, strict=False)]
         times += row.times
     return encode_index(sizes, times), b"".join([row[5] for row in rows])

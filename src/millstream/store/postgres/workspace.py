@@ -24,6 +24,7 @@ from millstream.store.entries import Ending, StreamEntry
 from millstream.store.postgres.loaded.cache import Saved, StreamCache
 from millstream.store.postgres.loaded.content import NotLoadedError, ProducersOf, RowContent, WorkContent
 from millstream.store.postgres.loaded.loading import LoadedParts
+from millstream.store.postgres.new_rows import NewRow
 from millstream.store.postgres.subscribing.host import RoundHost
 from millstream.store.table import Table
 
@@ -38,6 +39,8 @@ class Change(msgspec.Struct, eq=False):
     entry: StreamEntry
     version: int
     """Which version was decided on; a new stream has none."""
+    tells: bool = False
+    """Whether its readers are woken when the round is committed."""
     is_new: bool = False
     is_gone: bool = False
     is_ended: bool = False
@@ -48,6 +51,8 @@ class Change(msgspec.Struct, eq=False):
     """The numbers of parts that are no longer staged."""
     is_trimmed: bool = False
     drops_parts: bool = False
+    rows: list[NewRow] = []
+    """Its new content, once it is being written."""
 
     @property
     def content(self) -> WorkContent:
@@ -173,8 +178,6 @@ class WorkJournal:
         self._work = work
         self._cache = cache
         self.changes: dict[int, Change] = {}
-        self.told: dict[str, None] = {}
-        """The names whose readers are woken when the round is committed."""
         self.kept: dict[str, bytes | None] = {}
         """Rows of subscriptions."""
 
@@ -186,7 +189,6 @@ class WorkJournal:
     def clear(self) -> None:
         """Begin a round."""
         self.changes.clear()
-        self.told.clear()
         self.kept.clear()
 
     def _changed(self, entry: StreamEntry, *, tells: bool = False) -> Change:
@@ -195,8 +197,7 @@ class WorkJournal:
         if change is None:
             saved = self._cache.by_id.get(id)
             change = self.changes[id] = Change(entry, saved.version if saved is not None else 0)
-        if tells:
-            self.told[entry.stream.name] = None
+        change.tells |= tells
         return change
 
     def create(self, entry: StreamEntry, plan: lifecycle.Create) -> lifecycle.Create:

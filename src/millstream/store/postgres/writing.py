@@ -1,72 +1,82 @@
 """Writing: the changes of a round, as one statement or, where rows are locked, as a few in one transaction.
 
-        WITH wanted   what the round has decided, with the versions that it was decided on
-             locked   the streams that still have these versions, and that nobody is changing: to wait for
-                      others, with rows locked, would end in deadlocks
+        WITH locked   what the round has decided, for the streams that still have the version that it was
+                      decided on, and that nobody is changing: to wait for others, with rows locked, would
+                      end in deadlocks
              changed  their rows are updated
-             ...      rows of content and producers, of those streams only
+             written  rows of content, of those streams only
              recorded what subscriptions have to hear of, if there are any
+             used     their producers, where appends are stamped, and those that were forgotten for them
         SELECT which were changed, and notify other servers
 
 A stream that another server has changed meanwhile is left out, together with all that belongs to it; the
 others are not affected.
 """
 
-from typing import Any, Final
+from itertools import islice
+from typing import Any
 
-import msgspec
-
+from millstream.protocol.producers import ProducerState
 from millstream.protocol.retention import needed
 from millstream.protocol.staging import PART_LIFETIME_MS
-from millstream.store.pieces import Piece
+from millstream.protocol.streams import Stream
+from millstream.store.postgres.arguments import JoinedBytes, number_columns
 from millstream.store.postgres.connections import Connection
-from millstream.store.postgres.encoding import Row, decode_row, due_ms, encode_index, encode_state
+from millstream.store.postgres.encoding import due_ms, encode_state
 from millstream.store.postgres.loaded.content import StoredPart
+from millstream.store.postgres.new_rows import new_rows
 from millstream.store.postgres.notices import encode_notice
 from millstream.store.postgres.subscribing.changes import encode_changes
 from millstream.store.postgres.workspace import Change
 
-MAX_ROW_BYTES: Final = 2**20
-"""A row that would be larger is begun anew; one append is never cut."""
-
-_CHANGE = """
-WITH wanted AS (
-    SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[],
-            $5::bigint[], $6::bigint[], $7::bytea[])
-        AS w(id, version, due_ms, parts_due_ms, appends, parts_next, state)
-), locked AS (
-    SELECT s.id FROM streams s JOIN wanted w ON s.id = w.id AND s.version = w.version
+_CONTENT = """
+WITH locked AS (
+    SELECT w.*
+    FROM unnest($1::text::bigint[], $2::text::bigint[], $3::text::bigint[], $4::text::bigint[],
+            $5::text::bigint[], $6::text::bigint[], $7::text::int[], $8::text::int[])
+        AS w(id, version, due_ms, parts_due_ms, appends, parts_next, begins, size)
+    JOIN streams s ON s.id = w.id AND s.version = w.version
     FOR UPDATE OF s SKIP LOCKED
 ), changed AS (
-    UPDATE streams s SET version = w.version + 1, due_ms = w.due_ms, appends = w.appends, state = w.state,
-        parts_next = w.parts_next, parts_due_ms = CASE WHEN $8 THEN w.parts_due_ms ELSE s.parts_due_ms END
-    FROM wanted w WHERE s.id = w.id AND s.version = w.version AND s.id IN (SELECT id FROM locked)
+    UPDATE streams s SET version = w.version + 1, due_ms = w.due_ms, appends = w.appends,
+        state = substring($9::bytea FROM w.begins FOR w.size), parts_next = w.parts_next,
+        parts_due_ms = CASE WHEN $10 THEN w.parts_due_ms ELSE s.parts_due_ms END
+    FROM locked w WHERE s.id = w.id
     RETURNING s.id
 ), written AS (
     INSERT INTO stream_rows (stream_id, start, "end", first, last_ms, index, data)
-    SELECT r.* FROM unnest($9::bigint[], $10::bigint[], $11::bigint[], $12::bigint[],
-            $13::bigint[], $14::bytea[], $15::bytea[])
-        AS r(id, start, "end", first, last_ms, index, data)
+    SELECT r.id, r.start, r."end", r.first, r.last_ms, substring($9 FROM r.begins FOR r.size),
+        substring($9 FROM r.begins + r.size FOR (r."end" - r.start)::int)
+    FROM unnest($11::text::bigint[], $12::text::bigint[], $13::text::bigint[], $14::text::bigint[],
+            $15::text::bigint[], $16::text::int[], $17::text::int[])
+        AS r(id, start, "end", first, last_ms, begins, size)
     WHERE r.id IN (SELECT id FROM changed)
+), recorded AS (
+    INSERT INTO stream_changes (changed, entries)
+    SELECT array_agg(id), $19 FROM (SELECT id FROM changed UNION ALL SELECT unnest($18::bigint[])) AS c(id)
+    WHERE $19::bytea IS NOT NULL AND EXISTS (SELECT FROM subscription_rows WHERE key >= 's' AND key < 't')
+    HAVING count(*) > 0
+"""
+_PRODUCERS = """
 ), used AS (
     INSERT INTO producers (stream_id, producer, epoch, seq, used_ms, used_order)
-    SELECT p.* FROM unnest($16::bigint[], $17::bytea[], $18::bigint[], $19::bigint[],
-            $20::bigint[], $21::bigint[])
-        AS p(id, producer, epoch, seq, used_ms, used_order)
+    SELECT p.id, substring($9 FROM p.begins FOR p.size), p.epoch, p.seq, p.used_ms, p.used_order
+    FROM unnest($22::text::bigint[], $23::text::bigint[], $24::text::bigint[], $25::text::bigint[],
+            $26::text::bigint[], $27::text::int[], $28::text::int[])
+        AS p(id, epoch, seq, used_ms, used_order, begins, size)
     WHERE p.id IN (SELECT id FROM changed)
     ON CONFLICT (stream_id, producer) DO UPDATE SET epoch = EXCLUDED.epoch, seq = EXCLUDED.seq,
         used_ms = EXCLUDED.used_ms, used_order = EXCLUDED.used_order
 ), forgotten AS (
-    DELETE FROM producers p USING unnest($22::bigint[], $23::bytea[]) AS f(id, producer)
+    DELETE FROM producers p USING unnest($29::bigint[], $30::bytea[]) AS f(id, producer)
     WHERE p.stream_id = f.id AND p.producer = f.producer AND f.id IN (SELECT id FROM changed)
-), recorded AS (
-    INSERT INTO stream_changes (changed, entries)
-    SELECT array_agg(id), $27 FROM (SELECT id FROM changed UNION ALL SELECT unnest($26::bigint[])) AS c(id)
-    WHERE $27::bytea IS NOT NULL AND EXISTS (SELECT FROM subscription_rows WHERE key >= 's' AND key < 't')
-    HAVING count(*) > 0
-)
-SELECT array_agg(id), pg_notify($24, $25) FROM changed
 """
+_END = """
+)
+SELECT array_agg(id), pg_notify($20, $21) FROM changed
+"""
+_CHANGE = _CONTENT + _END
+_CHANGE_STAMPED = _CONTENT + _PRODUCERS + _END
 _CREATE = """
     INSERT INTO streams (id, name, version, appends, parts_next, state)
     SELECT id, name, 0, 0, 0, '' FROM unnest($1::bigint[], $2::text[]) AS n(id, name)
@@ -84,41 +94,6 @@ _TRIM = """
         AND NOT EXISTS (SELECT FROM unnest($3::bigint[], $4::bigint[]) AS k(first, last)
                         WHERE start < k.last AND "end" > k.first)
 """
-
-
-class NewRow(msgspec.Struct, frozen=True):
-    """A row of content that a round adds."""
-
-    row: Row
-    index: bytes
-    data: bytes | StoredPart
-
-
-def new_rows(change: Change) -> list[NewRow]:
-    """Give the rows of what a round has appended to a stream."""
-    pieces, ends, times = change.content.new.all()
-    rows: list[NewRow] = []
-    begun, first = 0, change.content.appends - len(pieces)
-    size = 0
-    for number, piece in enumerate(pieces):
-        is_part = isinstance(piece, StoredPart)
-        is_after_part = number > begun and isinstance(pieces[number - 1], StoredPart)
-        if number > begun and (is_part or is_after_part or size + len(piece) > MAX_ROW_BYTES):
-            rows.append(_row(pieces[begun:number], ends[begun:number], times[begun:number], first + begun))
-            begun, size = number, 0
-        size += len(piece)
-    if begun < len(pieces):
-        rows.append(_row(pieces[begun:], ends[begun:], times[begun:], first + begun))
-    return rows
-
-
-def _row(pieces: list[Piece], ends: Any, times: Any, first: int) -> NewRow:
-    sizes = [len(piece) for piece in pieces]
-    index = encode_index(sizes, list(times))
-    row = decode_row(ends[0] - sizes[0], ends[-1], first, index)
-    part = pieces[0]
-    data = part if isinstance(part, StoredPart) else b"".join([piece[:] for piece in pieces])
-    return NewRow(row, index, data)
 
 
 class Writer:
@@ -146,53 +121,61 @@ class Writer:
     async def _change(
         self, connection: Connection, living: list[Change], gone: list[Change], *, is_locked: bool
     ) -> set[int]:
-        living.sort(key=lambda change: change.entry.stream.id)
-        states: list[tuple[Any, ...]] = []
-        rows: list[tuple[Any, ...]] = []
-        used: list[tuple[Any, ...]] = []
+        living.sort(key=_id)
+        joined = JoinedBytes()
+        states: list[tuple[int | None, ...]] = []
+        rows: list[tuple[int, ...]] = []
+        used: list[tuple[int, ...]] = []
         forgotten: list[tuple[int, bytes]] = []
         for change in living:
-            stream = change.entry.stream
-            staged = stream.staged
-            parts_due = (
-                min((part.staged_ms for part in staged.parts.values()), default=None) if staged else None
-            )
+            stream, content = change.entry.stream, change.content
+            state = encode_state(stream)
             states.append(
                 (
                     stream.id,
                     change.version,
                     due_ms(stream),
-                    parts_due + PART_LIFETIME_MS if parts_due is not None else None,
-                    change.content.appends,
-                    staged.count if staged is not None else 0,
-                    encode_state(stream),
+                    _parts_due_ms(stream),
+                    content.appends,
+                    stream.staged.count if stream.staged is not None else 0,
+                    joined.add(state),
+                    len(state),
                 )
             )
-            for new in new_rows(change):
-                row = new.row
-                values = (stream.id, row.start, row.end, row.first, row.times[-1], new.index)
+            change.rows = new_rows(content)
+            for new in change.rows:
+                row, index = new.row, new.row.index
+                values = (stream.id, row.start, row.end, row.first, new.last_ms)
                 if isinstance(new.data, StoredPart):
-                    part = (stream.id, new.data.number, *values[1:])
+                    part = (stream.id, new.data.number, *values[1:], index)
                     await connection.execute(_COMMIT_PART, *part)
                 else:
-                    rows.append((*values, new.data))
-            known = stream.producers or {}
-            for order, id in enumerate(id for id in known if id in change.producers):
-                state = known[id]
-                turn = (change.version + 1 << 16) + order
-                used.append((stream.id, id, state.epoch, state.seq, state.used_ms, turn))
-            forgotten += [(stream.id, id) for id in change.producers if id not in known]
-        notice = encode_notice(self.sender, [*living, *gone])
-        arrays = [
-            *_columns(states, 7),
+                    rows.append((*values, joined.add(index), len(index)))
+                    joined.add(new.data)
+            if change.producers:
+                known = stream.producers or {}
+                for order, id in enumerate(_last_used(known, change.producers)):
+                    turn = (change.version + 1 << 16) + order
+                    last = known[id]
+                    used.append(
+                        (stream.id, last.epoch, last.seq, last.used_ms, turn, joined.add(id), len(id))
+                    )
+                forgotten += [(stream.id, id) for id in change.producers if id not in known]
+        arguments = (
+            *number_columns(states, 8),
+            joined.join(),
             is_locked,
-            *_columns(rows, 7),
-            *_columns(used, 6),
-            *_columns(forgotten, 2),
-        ]
-        changes = encode_changes((*living, *gone)) if self._records else None
-        ended = [change.entry.stream.id for change in gone]
-        found = await connection.fetchrow(_CHANGE, *arrays, self.channel, notice, ended, changes)
+            *number_columns(rows, 7),
+            [change.entry.stream.id for change in gone],
+            encode_changes((*living, *gone)) if self._records else None,
+            self.channel,
+            encode_notice(self.sender, [*living, *gone]),
+        )
+        if used or forgotten:
+            producers = (*number_columns(used, 7), *_columns(forgotten, 2))
+            found = await connection.fetchrow(_CHANGE_STAMPED, *arguments, *producers)
+        else:
+            found = await connection.fetchrow(_CHANGE, *arguments)
         return set(found[0] or ())
 
     async def _create(self, connection: Connection, new: list[Change]) -> None:
@@ -232,6 +215,22 @@ class Writer:
                 stream = change.entry.stream
                 kept = list(needed(stream.start, stream.tail, stream.shared))
                 await connection.execute(_TRIM, stream.id, stream.start, *_columns(kept, 2))
+
+
+def _id(change: Change) -> int:
+    return change.entry.stream.id
+
+
+def _parts_due_ms(stream: Stream) -> int | None:
+    if stream.staged is None or not stream.staged.parts:
+        return None
+    return min(part.staged_ms for part in stream.staged.parts.values()) + PART_LIFETIME_MS
+
+
+def _last_used(known: dict[bytes, ProducerState], used: set[bytes]) -> list[bytes]:
+    """Give the producers of a round in the order of their last use: they come after all others."""
+    found = [id for id in islice(reversed(known), len(used)) if id in used]
+    return found[::-1]
 
 
 def _columns(rows: list[tuple[Any, ...]], count: int) -> list[list[Any]]:

@@ -100,8 +100,11 @@ class StreamCache:
     def replace(self, saved: Saved) -> None:
         """Take over a stream that a round of this server has changed."""
         known = self.by_id.get(saved.entry.stream.id)
-        if known is None or known.version < saved.version:
-            self._put(saved)
+        if known is not None:
+            if known.version >= saved.version:
+                return
+            saved.contended_until_s = known.contended_until_s
+        self._put(saved)
 
     def _put(self, saved: Saved) -> None:
         stream = saved.entry.stream

@@ -21,6 +21,7 @@ from millstream.store.postgres.loaded.held import Held
 _MAX_CONTENT_BYTES: Final = 4 * 2**20
 """How much of one stream is held; the half that was used longest ago goes when it is more."""
 _COST: Final = 200  # of a row without its index, and of data without its bytes
+_ENTRY_COST: Final = 28  # of an append in a row: as it is in the database, and decoded
 
 
 class Bytes(msgspec.Struct, frozen=True, gc=False):
@@ -131,29 +132,38 @@ class RowContent:
 
     # -- What is loaded --------------------------------------------------------------------------
 
-    def add_row(self, row: Row) -> None:
-        """Hold a row; one that other servers have merged takes the place of those that it holds."""
-        found = self._rows.find(row.start)
-        if found is not None:
-            start, other = found
-            if other.end > row.start and (start < row.start or other.end >= row.end):
-                return  # it is part of one that is there
-        while (following := self._rows.after(row.start)) is not None and following[1].end <= row.end:
-            self._change_size(-_row_cost(self._rows.remove(following[0])))
-        self._rows.put(row.start, row)
-        self._change_size(_row_cost(row))
-        self._make_room()
+    def add(self, row: Row, start: int, data: bytes) -> None:
+        """Hold a row, and bytes of it from a position on."""
+        self._grow(self._hold_row(row) + self._hold_data(start, data))
 
-    def add_data(self, start: int, data: bytes) -> None:
-        """Hold bytes."""
-        found = self._data.find(start)
-        if found is not None and found[0] == start:
-            if len(found[1]) >= len(data):
-                return
-            self._change_size(-_data_cost(found[1]))
+    def add_row(self, row: Row) -> None:
+        """Hold a row without its bytes."""
+        self._grow(self._hold_row(row))
+
+    def _hold_row(self, row: Row) -> int:
+        """Hold a row, and give by how much that is more; what it has merged goes."""
+        grown = 0
+        last = self._rows.last()
+        if last is not None and last.end > row.start:  # most rows come after all that are held
+            found = self._rows.find(row.start)
+            if found is not None:
+                start, other = found
+                if other.end > row.start and (start < row.start or other.end >= row.end):
+                    return 0  # it is part of one that is there
+            while (following := self._rows.after(row.start)) is not None and following[1].end <= row.end:
+                grown -= _row_cost(self._rows.remove(following[0]))
+        self._rows.put(row.start, row)
+        return grown + _row_cost(row)
+
+    def _hold_data(self, start: int, data: bytes) -> int:
+        known = self._data.at(start)
+        if known is None:
+            self._data.put(start, data)
+            return _data_cost(data)
+        if len(known) >= len(data):
+            return 0
         self._data.put(start, data)
-        self._change_size(_data_cost(data))
-        self._make_room()
+        return len(data) - len(known)
 
     def add_count(self, time_ms: int, count: int) -> None:
         """Note how many appends arrived before a time."""
@@ -171,14 +181,11 @@ class RowContent:
         self._earliest = None
         self._counts.clear()
 
-    def _change_size(self, size: int) -> None:
+    def _grow(self, size: int) -> None:
+        if self._bytes + size > _MAX_CONTENT_BYTES:
+            size -= sum(map(_row_cost, self._rows.drop_half())) + sum(map(_data_cost, self._data.drop_half()))
         self._bytes += size
         self._memory.grown(self, size)
-
-    def _make_room(self) -> None:
-        if self._bytes > _MAX_CONTENT_BYTES:
-            size = sum(map(_row_cost, self._rows.drop_half())) + sum(map(_data_cost, self._data.drop_half()))
-            self._change_size(-size)
 
     # -- Questions -------------------------------------------------------------------------------
 
@@ -247,7 +254,7 @@ class RowContent:
 
     def _row_of(self, append: int) -> Row:
         row = self._rows.find_by(append, _first)
-        if row is not None and append < row.first + len(row.ends):
+        if row is not None and append < row.first + row.count:
             return row
         if self._earliest is not None and append < self._earliest.first:
             return self._earliest
@@ -255,7 +262,7 @@ class RowContent:
 
 
 def _row_cost(row: Row) -> int:
-    return _COST + 16 * len(row.ends)
+    return _COST + _ENTRY_COST * row.count
 
 
 def _data_cost(data: bytes) -> int:
@@ -271,17 +278,14 @@ class WorkContent:
 
     def __init__(self, saved: RowContent, end: int, appends: int) -> None:
         self.saved = saved
-        self._appends = appends
+        self.appends = self._appends = appends
+        """How many appends there are, new ones included, and how many are committed."""
         self.new = Pieces(end)
-
-    @property
-    def appends(self) -> int:
-        """How many appends there are, new ones included."""
-        return self._appends + len(self.new)
 
     def append(self, piece: Piece, time_ms: int) -> None:
         """Add the bytes of one append."""
         self.new.append(piece, time_ms)
+        self.appends += 1
 
     def bounds(self, position: int) -> tuple[int, int]:
         """Give the start and end of the append that holds the byte at `position`."""

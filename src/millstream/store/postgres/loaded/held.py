@@ -42,6 +42,17 @@ class Held(Generic[T]):
         self._used.move_to_end(self._starts[at])
         return self._pieces[at]
 
+    def last(self) -> T | None:
+        """Give the piece that begins last."""
+        return self._pieces[-1] if self._pieces else None
+
+    def at(self, start: int) -> T | None:
+        """Give the piece that begins at a position."""
+        if start not in self._used:
+            return None
+        self._used.move_to_end(start)
+        return self._pieces[bisect_left(self._starts, start)]
+
     def after(self, position: int) -> tuple[int, T] | None:
         """Give the first piece that begins at a position or later, and where."""
         at = bisect_left(self._starts, position)
@@ -49,14 +60,17 @@ class Held(Generic[T]):
 
     def put(self, start: int, piece: T) -> None:
         """Hold a piece, instead of one that begins at the same position."""
-        at = bisect_left(self._starts, start)
-        if at < len(self._starts) and self._starts[at] == start:
-            self._pieces[at] = piece
+        if not self._starts or start > self._starts[-1]:
+            self._starts.append(start)
+            self._pieces.append(piece)
+        elif start in self._used:
+            self._pieces[bisect_left(self._starts, start)] = piece
+            self._used.move_to_end(start)
         else:
+            at = bisect_left(self._starts, start)
             self._starts.insert(at, start)
             self._pieces.insert(at, piece)
         self._used[start] = None
-        self._used.move_to_end(start)
 
     def remove(self, start: int) -> T:
         """Hold a piece no more, and give it."""

@@ -15,7 +15,7 @@ from millstream.protocol.producers import ProducerState
 from millstream.protocol.staging import Part, Staged
 from millstream.protocol.streams import Stream
 from millstream.store.postgres.connections import Connection
-from millstream.store.postgres.encoding import decode_row, decode_state
+from millstream.store.postgres.encoding import Row, decode_state
 from millstream.store.postgres.loaded.cache import Saved, StreamCache, StreamRow
 from millstream.store.postgres.loaded.content import (
     ByNumber,
@@ -144,9 +144,11 @@ class Loader:
         """Hold rows with their data from a position on, and tell whether that position is among them."""
         covered = False
         for row_start, row_end, first, index, data in rows:
-            content.add_row(decode_row(row_start, row_end, first, index))
+            row = Row(row_start, row_end, first, index)
             if data:
-                content.add_data(max(row_start, start), data)
+                content.add(row, max(row_start, start), data)
+            else:
+                content.add_row(row)
             covered |= row_start <= start < row_end
         return covered
 
@@ -158,15 +160,15 @@ class Loader:
             rows = await ask(partial(_fetch, sql=earliest, values=(content.stream_id,)))
             if not rows:
                 raise LostContentError
-            content.add_earliest(decode_row(*rows[0]))
-        content.add_row(decode_row(*rows[0]))
+            content.add_earliest(Row(*rows[0]))
+        content.add_row(Row(*rows[0]))
 
     async def _load_by_time(self, ask: Ask, content: RowContent, time_ms: int) -> None:
         sql = f"{_ROW} AND last_ms >= $2 ORDER BY start LIMIT 1"
         count = content.appends
         rows = await ask(partial(_fetch, sql=sql, values=(content.stream_id, time_ms)))
         if rows:
-            row = decode_row(*rows[0])
+            row = Row(*rows[0])
             content.add_row(row)
             count = row.first + bisect_left(row.times, time_ms)
         content.add_count(time_ms, count)

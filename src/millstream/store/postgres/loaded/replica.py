@@ -95,7 +95,6 @@ class Replica:
 
     async def open(self, now_ms: int) -> None:
         """Look at it; one that is gone is not needed, one that is not set up for us is refused."""
-        await self._database.prepare()
         try:
             await self._look_once(now_ms)
         except (*LOST, *AGAIN) as error:

@@ -5,7 +5,7 @@ A round of appends may leave out streams that another server was faster with; so
 entries which streams were really changed.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Final
 
 import msgspec
@@ -42,18 +42,16 @@ _decode = msgspec.msgpack.Decoder(list[Entry]).decode
 
 def encode_changes(changes: Iterable[Change]) -> bytes | None:
     """Encode what subscriptions have to hear of; None if there is nothing."""
-    entries = [entry for change in changes for entry in _entries(change)]
+    entries: list[Entry] = []
+    for change in changes:
+        stream, began = change.entry.stream, change.content.new.base
+        if change.is_new:
+            entries.append(Entry(stream.id, CREATED, stream.name, began, stream.tail))
+        elif stream.tail > began:
+            entries.append(Entry(stream.id, GREW, stream.name, began, stream.tail))
+        if change.is_ended:
+            entries.append(Entry(stream.id, ENDED, stream.name, stream.tail, stream.tail))
     return _encode(entries) if entries else None
-
-
-def _entries(change: Change) -> Iterator[Entry]:
-    stream = change.entry.stream
-    if change.is_new:
-        yield Entry(stream.id, CREATED, stream.name, change.content.new.base, stream.tail)
-    elif len(change.content.new):
-        yield Entry(stream.id, GREW, stream.name, change.content.new.base, stream.tail)
-    if change.is_ended:
-        yield Entry(stream.id, ENDED, stream.name, stream.tail, stream.tail)
 
 
 async def take_changes(connection: Connection) -> list[Entry]:

@@ -64,9 +64,10 @@ def has_room(folder: Path, streams: int) -> bool:
 
 def log_bytes(folder: Path) -> int:
     """What of that is the log and the reserve: they depend on the load, not on how many streams there are."""
-    with suppress(FileNotFoundError):
-        return disk_bytes(folder / LOG_FOLDER) + (folder / RESERVE).stat().st_blocks * 512
-    return 0
+    reserve_bytes = 0
+    with suppress(FileNotFoundError):  # a small folder has none
+        reserve_bytes = (folder / RESERVE).stat().st_blocks * 512
+    return disk_bytes(folder / LOG_FOLDER) + reserve_bytes
 
 
 def disk_bytes(folder: Path) -> int:

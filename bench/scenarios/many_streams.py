@@ -4,7 +4,8 @@ Each size has a folder and a server of its own, and the sizes alternate within o
 
         fill      streams of 1 KB, by the engine itself; what they take on the disk
         open      after a stop
-        append    64 connections, in rounds; once more beside a client that watches checkpoints
+        append    64 connections, in rounds that are long enough for the checkpoints that they cause; once
+                  more beside a client that watches checkpoints
         list      pages of 1,000 names
         stop      what the folder takes now, how long it takes to open it
         kill      under load, and open it
@@ -45,6 +46,7 @@ PAGES = 20
 PAGE = 1_000
 NEW = 10_000_000  # new streams of each round are counted from a multiple of it
 WARM_UP_ROUNDS = 6
+ROUND = 8  # times as long as other measurements: one checkpoint of 100,000 streams is due every 20 s or so
 MIB = 2**20
 SOME = 1_000
 MANY = 100_000  # up to here streams fit into the memory budget
@@ -126,9 +128,11 @@ class Site:
                 yield "POST", path, b"x" * random.randint(LEAST_BYTES, MOST_BYTES)
 
         with watching(self.server) as checkpoints, timing(self.server, appends()) as timed:
+            self._free_something()
             begun_s = time.perf_counter()
             report = scatter(Scattered(self.server.url + PATH, "POST", self.streams), seconds)
             ended_s = time.perf_counter()
+            self._free_something()
             checkpoints.wait_for_next()
         self.content_bytes += int((report.requests - report.errors + len(timed)) * MEAN_BYTES)
         under_load = [one for one in timed if one.begun_s < ended_s]
@@ -139,6 +143,12 @@ class Site:
             p99_ms, p50_ms = percentile_ms(during, 99), percentile_ms(under_load, 50)
             self.note("p99 in a checkpoint, ms", p99_ms)
             self.note("p99 in a checkpoint, x median", p99_ms / p50_ms)
+
+    def _free_something(self) -> None:
+        """Make a checkpoint due within seconds, whatever else has changed."""
+        with connection(self.server) as opened:
+            request(opened, "PUT", f"{PATH}/gone")
+            request(opened, "DELETE", f"{PATH}/gone")
 
     def list_pages(self) -> None:
         """Get pages of names that begin anywhere."""
@@ -198,7 +208,7 @@ def measure(sites: list[Site], effort: Effort, progress: Progress) -> None:
 
     def append(site: Site, _: int) -> None:
         site.append(effort.seconds, is_warm_up=True)  # others had their turn: let streams come back to memory
-        site.append(3 * effort.seconds)
+        site.append(ROUND * effort.seconds)
 
     def reopen(site: Site) -> None:
         site.note("memory, MiB", resident_bytes(site.server.pid) / MIB)

@@ -29,11 +29,14 @@ The way of a checkpoint:
                       +-- refused: what they show did not happen,     +-- failed: what they show is dirty
                           and nothing was written                         again, if a retry may succeed
 
-One is due after a time, and as soon as memory holds a certain amount that the files lack. What it costs is
-mostly work for each stream, so the amount is larger when many have changed. When as much again arrives while
-it is being written, writers wait for it. So memory holds at most twice that amount, as long as checkpoints
-succeed and nothing else holds the guard. If not, the engine refuses changes from another amount on
-(`unsaved_bytes`), and one that failed is tried again after the usual time.
+One is due as soon as memory holds a certain amount that the files lack. What it costs is mostly work for
+each stream, so the amount is larger when many have changed. When as much again arrives while it is being
+written, writers wait for it. So memory holds at most twice that amount, as long as checkpoints succeed and
+nothing else holds the guard. If not, the engine refuses changes from another amount on (`unsaved_bytes`).
+
+One is also due after a time: of minutes, since a stream that changes several times until then is written
+once, and that amount bounds how long recovery takes; of seconds when it frees room, or when the last one
+could not save everything.
 
 There is one at a time, and it holds the guard from the snapshots to the end of writing. The engine
 decides when the log is durable, and what a failure means. What has to be done for each stream is done some
@@ -60,7 +63,8 @@ from millstream.store.log.saving.snapshots import Checkpoint, Snapshot, Written
 from millstream.store.log.saving.taking import Taking
 from millstream.store.measures import Measures
 
-_DUE_AGE_MS = 30_000
+_DUE_AGE_MS = 300_000
+_RETRY_AGE_MS = 30_000  # when the last one failed, or could not save some streams
 _FREEING_AGE_MS = 5_000  # when it frees room
 _AWAITED_AGE_MS = 1_000  # when a full disk needs the room that it frees
 _DUE_SHARE_BYTES = 5 * 2**10
@@ -160,11 +164,17 @@ class Checkpoints:
         """Tell whether it is time for one."""
         if self.under_way or not cache.has_changed:
             return False
-        due_age_ms = _FREEING_AGE_MS if cache.frees_room else _DUE_AGE_MS
-        if is_awaited:
-            due_age_ms = _AWAITED_AGE_MS
         is_large = len(cache.dirty) - len(cache.held_back) >= self._due_streams and not self._has_failed
-        return self.is_full(cache) or is_large or elapsed(self._begun_ms, now_ms, due_age_ms)
+        if self.is_full(cache) or is_large:
+            return True
+        return elapsed(self._begun_ms, now_ms, self._due_age_ms(cache, is_awaited=is_awaited))
+
+    def _due_age_ms(self, cache: StreamCache, *, is_awaited: bool) -> int:
+        if is_awaited:
+            return _AWAITED_AGE_MS
+        if cache.frees_room:
+            return _FREEING_AGE_MS
+        return _RETRY_AGE_MS if self._has_failed or cache.held_back else _DUE_AGE_MS
 
     def is_full(self, cache: StreamCache) -> bool:
         """Tell whether one should begin at once, for the amount that there is to write."""

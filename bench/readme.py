@@ -25,7 +25,7 @@ BEGIN, END = "<!-- figures: begin -->", "<!-- figures: end -->"
 ROWS = {
     "synced-64": "append 50 to 150 B, 64 connections",
     "synced-64-64": "the same over 64 streams",
-    "synced-64-producers": "the same with 256 idempotent producers",
+    "synced-64-producers": "the same with 2,048 idempotent producers",
     "synced-1": "the same, one connection",
     "get-1024": "read 1 KB, 64 connections",
     "get-16384": "read 16 KB, 64 connections",

@@ -67,7 +67,7 @@ test: $(ALL)     ## run every test; what a machine lacks and may not install is 
 	@$(BIN)/python -m compileall -q src  # for machines on which Python writes no bytecode by itself
 	env -u PYTHONDONTWRITEBYTECODE $(BIN)/pytest --numprocesses auto --dist loadscope --no-loadscope-reorder --durations 20
 
-torture: $(ALL)  ## the long forms of the crash tests and the fuzzer, with a summary (an hour; root for power cuts)
+torture: $(ALL)  ## the long forms of the crash tests and the fuzzer, with a summary (some hours; root for power cuts)
 	$(BIN)/python -m tests.crash.torture
 
 check: $(ALL)    ## lint, types and layers

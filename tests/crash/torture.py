@@ -1,6 +1,6 @@
 """The long forms of the crash tests and of the fuzzer, with progress, and a table at the end.
 
-python -m tests.crash.torture                    all of it; an hour or so
+python -m tests.crash.torture                    all of it; some hours, most of them with Spark
 python -m tests.crash.torture --scale 0.05       a twentieth of it
 python -m tests.crash.torture kills power-ext4   some of it
 """

@@ -15,5 +15,5 @@ from millstream.store.log.saving import checkpoint
 if __name__ == "__main__":
     behind_ms = time.time_ns() // 1_000_000 - int(sys.argv.pop(1))
     running.clock_ms = lambda: time.time_ns() // 1_000_000 - behind_ms
-    checkpoint._DUE_AGE_MS = checkpoint._RETRY_AGE_MS = checkpoint._FREEING_AGE_MS = 100
+    checkpoint._DUE_AGE_MS = checkpoint._SOON_AGE_MS = checkpoint._FREEING_AGE_MS = 100
     run()

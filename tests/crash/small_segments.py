@@ -18,7 +18,7 @@ if __name__ == "__main__":
     defaults = folder_store.__kwdefaults__
     assert defaults is not None
     defaults["segment_bytes"] = 16 * 1024
-    checkpoint._DUE_AGE_MS = checkpoint._RETRY_AGE_MS = checkpoint._FREEING_AGE_MS = 200
+    checkpoint._DUE_AGE_MS = checkpoint._SOON_AGE_MS = checkpoint._FREEING_AGE_MS = 200
     reclaiming._STEP_INTERVAL_MS = 200
     scrub._STEP_INTERVAL_MS = scrub._ROUND_INTERVAL_MS = 200
     layout.PACK_BYTES = 4 * 1024

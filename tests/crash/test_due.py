@@ -54,3 +54,16 @@ def test_a_stream_that_could_not_be_saved_is_tried_again_before_others_are_due(t
         blocked.rmdir()
         assert not has_saved(data, last_ms + 29 * SECOND_MS)
         assert has_saved(data, last_ms + 30 * SECOND_MS)
+
+
+def test_files_of_parts_are_removed_before_others_are_due(tmp_path: Path) -> None:
+    with opened(tmp_path) as data:
+        saved_at_first(data)
+        data.stage("/a", "one", b"y" * 1_000)
+        last_ms = NOW_MS + 5 * MINUTE_MS
+        assert has_saved(data, last_ms)
+        assert list(tmp_path.glob("parts/*"))
+        data.commit("/a", "one")
+        assert not has_saved(data, last_ms + 29 * SECOND_MS)
+        assert has_saved(data, last_ms + 30 * SECOND_MS)
+        assert not list(tmp_path.glob("parts/*"))

@@ -35,8 +35,8 @@ written, writers wait for it. So memory holds at most twice that amount, as long
 nothing else holds the guard. If not, the engine refuses changes from another amount on (`unsaved_bytes`).
 
 One is also due after a time: of minutes, since a stream that changes several times until then is written
-once, and that amount bounds how long recovery takes; of seconds when it frees room, or when the last one
-could not save everything.
+once, and that amount bounds how long recovery takes; of seconds when it frees room, when files are left that
+nothing needs any more, or when the last one could not save everything.
 
 There is one at a time, and it holds the guard from the snapshots to the end of writing. The engine
 decides when the log is durable, and what a failure means. What has to be done for each stream is done some
@@ -64,7 +64,7 @@ from millstream.store.log.saving.taking import Taking
 from millstream.store.measures import Measures
 
 _DUE_AGE_MS = 300_000
-_RETRY_AGE_MS = 30_000  # when the last one failed, or could not save some streams
+_SOON_AGE_MS = 30_000  # when files are left over, or when the last one failed or could not save some streams
 _FREEING_AGE_MS = 5_000  # when it frees room
 _AWAITED_AGE_MS = 1_000  # when a full disk needs the room that it frees
 _DUE_SHARE_BYTES = 5 * 2**10
@@ -174,7 +174,8 @@ class Checkpoints:
             return _AWAITED_AGE_MS
         if cache.frees_room:
             return _FREEING_AGE_MS
-        return _RETRY_AGE_MS if self._has_failed or cache.held_back else _DUE_AGE_MS
+        is_soon = self._has_failed or cache.held_back or cache.released_files or cache.released_parts
+        return _SOON_AGE_MS if is_soon else _DUE_AGE_MS
 
     def is_full(self, cache: StreamCache) -> bool:
         """Tell whether one should begin at once, for the amount that there is to write."""

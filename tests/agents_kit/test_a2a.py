@@ -247,13 +247,15 @@ async def ask(server: Server) -> str:
         return str(first.task.id)
 
 
-async def follow(server: Server, task_id: str, until: str) -> str:
+async def follow(server: Server, task_id: str, until: str, begun: asyncio.Event | None = None) -> str:
     """Subscribe to a task, and read until a text; what came before the subscription is in the task."""
     text = ""
     request = SubscribeToTaskRequest(id=task_id)
     async with client_of(server) as client, aclosing(client.subscribe(request)) as responses:
         async for response in responses:
             text += text_of(response)
+            if begun is not None:
+                begun.set()
             if text.endswith(until) or response.status_update.status.state in (COMPLETED, FAILED):
                 break
     return text
@@ -275,8 +277,9 @@ def test_a_subscriber_goes_on_after_restarts_of_its_server_and_of_the_streams(tm
                 with replica(f"{streams.url}/a2a", counts.url, port) as other:
                     counts.append("e")
                     assert await follow(other, task_id, "e") == "abcde"
-                    reading = asyncio.create_task(follow(other, task_id, "end"))
-                    await asyncio.sleep(0)
+                    begun = asyncio.Event()
+                    reading = asyncio.create_task(follow(other, task_id, "end", begun))
+                    await asyncio.wait_for(begun.wait(), 60)  # nobody may subscribe to a task that has ended
                     kill(streams)
                     with durable(tmp_path, stream_port):
                         counts.append_all("fg")

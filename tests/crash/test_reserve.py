@@ -134,6 +134,20 @@ def test_a_reserve_grows_with_what_waits_and_stays_as_large(tmp_path: Path) -> N
         assert (tmp_path / NAME).stat().st_size == grown
 
 
+def test_a_reserve_grows_before_checkpoints_must_begin_earlier_than_they_should(tmp_path: Path) -> None:
+    """Or a new server would take checkpoints at 4, 8 and 16 MiB, and each costs work for every stream."""
+    with opened(tmp_path, reserve_bytes=RESERVE) as data:
+        data.create("/a")
+        for number in range(1, 31):
+            data.append("/a", PIECE)
+            settled(data)
+            assert data.engine.unsaved_bytes >= number * 2**20
+        data.append("/a", PIECE)
+        data.append("/a", PIECE)
+        settled(data)
+        assert data.engine.unsaved_bytes < 2 * 2**20, "one was due at 32 MiB"
+
+
 def test_no_more_waits_than_the_reserve_has_room_for_when_it_cannot_grow(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,9 +8,9 @@ is.
 It is large enough for a checkpoint: what waits in memory must be written to files before the log that holds
 it can be released. So how much may wait depends on the reserve, not the other way round: a checkpoint begins
 when `checkpoint_bytes` wait, as much again may arrive while it is written, and then writers wait for it.
-When so much has arrived the reserve grows, in the background and while there is room, and the next checkpoint
-begins later. Whenever the disk becomes full, before, while or after the reserve grows, there is room for what
-was acknowledged. A server that does little keeps little.
+When half of that waits the reserve grows, in the background and while there is room, so that the checkpoint
+begins later, as if there had been a larger reserve at once. Whenever the disk becomes full, before, while or
+after the reserve grows, there is room for what was acknowledged. A server that does little keeps little.
 """
 
 import os
@@ -69,12 +69,12 @@ class Reserve:
     def must_grow(self, unsaved_bytes: int, wanted_bytes: int) -> bool:
         """Tell whether to call `grow`, when checkpoints should begin with `wanted_bytes`.
 
-        It does so once for an amount, until `reconsider`.
+        It does so once for an amount, until `reconsider`, and well before that waits: growing takes time.
         """
         largest = min(self._largest, max(self._size_for(wanted_bytes), unsaved_bytes + self._slack))
-        if self._wanted >= largest or self._size_for(unsaved_bytes) < self._wanted:
+        if self._wanted >= largest or self._size_for(2 * unsaved_bytes) < self._wanted:
             return False
-        self._wanted = min(largest, self._size_for(2 * unsaved_bytes))
+        self._wanted = min(largest, self._size_for(4 * unsaved_bytes))
         return True
 
     def reconsider(self) -> None:

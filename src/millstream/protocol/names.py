@@ -7,7 +7,6 @@ Rules P1 to P3.
 """
 
 import re
-from functools import lru_cache
 from typing import Final
 from urllib.parse import unquote_to_bytes
 
@@ -25,7 +24,6 @@ _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
 _HEX = frozenset(b"0123456789abcdefABCDEF")
 
 
-@lru_cache(maxsize=8192)
 def parse_name(raw_path: bytes) -> str:
     """Decode the path of a URL into a name, which begins with a slash (rule P3)."""
     return check_name(_percent_decode(raw_path))

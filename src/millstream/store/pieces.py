@@ -9,15 +9,17 @@ time of its arrival (rule X7).
 Most streams in memory hold no pieces: their bytes are in files. Those share one empty list. What was given
 to others (`all`) is shared with them, too: the next change makes a copy.
 
-Where there are very many streams, most of those that have any hold a few, and memory that was not touched
-for a while is slow. So a few pieces with their ends and times are in one tuple, until there are more of
-them, or somebody looks for one: one object instead of six, and none that the collector of garbage looks at
-for long.
+Where there are very many streams, most of those that have any hold a few, and what an append costs is memory
+that was not touched for a while. So new pieces are a chain, until there are more of them or somebody looks
+for one: an append adds a link, and of what came before it touches only the last one.
+
+        (None, piece, time) <-- (link, piece, time) <-- (link, piece, time)
 """
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import accumulate, islice
 from typing import Any, Final, Protocol
 
 import msgspec
@@ -37,15 +39,28 @@ _NO_NUMBERS: Final = array("Q")
 _NO_PIECES: Final[list[Piece]] = []  # shared: a list and an array for each stream would be 150 bytes
 
 
-_MOST_FEW: Final = 3 * 8
+_MOST_LINKED: Final = 32  # somebody looks for one of them after each append, perhaps
 
-Few = tuple[Any, ...]
-"""Pieces, each followed by its end and its time."""
+Link = tuple[Any, Piece, int]
+"""The last one of some pieces: the link before it or None, a piece, its time."""
 
 
-def unfolded(few: Few) -> "tuple[list[Piece], array[int], array[int]]":
-    """Give a few pieces, their ends and their times."""
-    return list(few[::3]), array("Q", few[1::3]), array("Q", few[2::3])
+def unlinked(link: Link | None) -> tuple[list[Piece], list[int]]:
+    """Give the pieces of a chain and their times, in their order."""
+    pieces: list[Piece] = []
+    times: list[int] = []
+    while link is not None:
+        link, piece, time_ms = link
+        pieces.append(piece)
+        times.append(time_ms)
+    pieces.reverse()
+    times.reverse()
+    return pieces, times
+
+
+def ends_of(pieces: Iterable[Piece], base: int) -> "array[int]":
+    """Give where pieces end that follow each other from a position on."""
+    return array("Q", islice(accumulate(map(len, pieces), initial=base), 1, None))
 
 
 class Pieces(msgspec.Struct, eq=False, gc=False):
@@ -53,8 +68,10 @@ class Pieces(msgspec.Struct, eq=False, gc=False):
 
     base: int
     end: int = 0
-    _few: Few = ()
-    """All of them, while there are few; then the others are empty."""
+    _link: Link | None = None
+    """The last of all of them, while they are a chain; then the lists are empty."""
+    _linked: int = 0
+    """How many links there are."""
     _pieces: list[Piece] = msgspec.field(default_factory=lambda: _NO_PIECES)
     _ends: "array[int]" = msgspec.field(default_factory=lambda: _NO_NUMBERS)
     _times: "array[int]" = msgspec.field(default_factory=lambda: _NO_NUMBERS)
@@ -64,15 +81,16 @@ class Pieces(msgspec.Struct, eq=False, gc=False):
         self.end = self.base
 
     def __len__(self) -> int:
-        return len(self._pieces) or len(self._few) // 3
+        return self._linked or len(self._pieces)
 
     def append(self, piece: Piece, time_ms: int) -> None:
         """Add a piece at the end, with the time of its arrival."""
         self.end = end = self.end + len(piece)
         if not self._pieces:
-            self._few = few = (*self._few, piece, end, time_ms)
-            if len(few) > _MOST_FEW:
-                self._unfold()
+            self._link = (self._link, piece, time_ms)
+            self._linked += 1
+            if self._linked > _MOST_LINKED:
+                self._unlink()
             return
         if self._is_shared:
             self._copy()
@@ -80,43 +98,44 @@ class Pieces(msgspec.Struct, eq=False, gc=False):
         self._times.append(time_ms)
         self._pieces.append(piece)
 
-    def _unfold(self) -> None:
+    def _unlink(self) -> None:
         """Bring all pieces where they can be found by position."""
-        if self._few:
-            self._pieces, self._ends, self._times = unfolded(self._few)
-            self._few, self._is_shared = (), False
+        if self._link is not None:
+            self._pieces, times = unlinked(self._link)
+            self._ends, self._times = ends_of(self._pieces, self.base), array("Q", times)
+            self._link, self._linked, self._is_shared = None, 0, False
 
     def bounds(self, position: int) -> tuple[int, int]:
         """Give the start and end of the piece that holds the byte at `position`."""
-        self._unfold()
+        self._unlink()
         index = bisect_right(self._ends, position)
         return self._ends[index - 1] if index else self.base, self._ends[index]
 
     def count(self, position: int) -> int:
         """Count the pieces that end at or before a position."""
-        self._unfold()
+        self._unlink()
         return bisect_right(self._ends, position)
 
     def start_of(self, append: int) -> int:
         """Give where a piece begins, by its number; the end of all for the number after the last."""
-        self._unfold()
+        self._unlink()
         return self._ends[append - 1] if append else self.base
 
     def time_of(self, append: int) -> int:
         """Give when a piece arrived."""
-        self._unfold()
+        self._unlink()
         return self._times[append]
 
     def arrived_before(self, time_ms: int) -> int:
         """Count the pieces that arrived before a time."""
-        self._unfold()
+        self._unlink()
         return bisect_left(self._times, time_ms)
 
     def fetch(self, start: int, end: int) -> bytes:
         """Give the bytes from start to end."""
         if start >= end:
             return b""
-        self._unfold()
+        self._unlink()
         first = bisect_right(self._ends, start)
         last = bisect_right(self._ends, end - 1)
         skipped = start - (self._ends[first - 1] if first else self.base)
@@ -129,18 +148,32 @@ class Pieces(msgspec.Struct, eq=False, gc=False):
 
     def all(self) -> tuple[Sequence[Piece], Sequence[int], Sequence[int]]:
         """Give the pieces, their ends and their times, which nobody changes from now on."""
-        few = self._few
-        if few:
-            return few[::3], few[1::3], few[2::3]
+        if self._link is not None:
+            pieces, times = unlinked(self._link)
+            return pieces, ends_of(pieces, self.base), times
         self._is_shared = True
         return self._pieces, self._ends, self._times
 
     def drop(self, until: int) -> None:
         """Drop the pieces before a position, which must be the end of one of them."""
-        few, self.base = self._few, until
-        if few:
-            self._few = few[3 * bisect_right(few[1::3], until) :]
+        if self._link is not None:
+            self._drop_links(until)
+        else:
+            self._drop_found(until)
+        self.base = until
+
+    def _drop_links(self, until: int) -> None:
+        if until >= self.end:  # all of them, as is usual
+            self._link, self._linked = None, 0
             return
+        pieces, times = unlinked(self._link)
+        ends = ends_of(pieces, self.base)
+        count = bisect_right(ends, until)
+        self._link, self._linked = None, len(pieces) - count
+        for piece, time_ms in zip(pieces[count:], times[count:], strict=True):
+            self._link = (self._link, piece, time_ms)
+
+    def _drop_found(self, until: int) -> None:
         count = bisect_right(self._ends, until)
         if count == len(self._pieces):
             self._ends, self._times, self._pieces = _NO_NUMBERS, _NO_NUMBERS, _NO_PIECES
@@ -184,7 +217,7 @@ class TrimmedPieces(Pieces, eq=False, gc=False):
         """Drop the bytes before a position, except those that forks share."""
         if start <= self.base:
             return
-        self._unfold()
+        self._unlink()
         count = bisect_right(self._ends, start)
         if shared is None:
             self._dropped += count

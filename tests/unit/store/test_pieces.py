@@ -1,5 +1,7 @@
 """Appended pieces, found again by position."""
 
+from random import Random
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -31,6 +33,35 @@ def test_every_byte_is_in_the_append_that_brought_it(appended: list[bytes], base
         for position in range(start, start + len(piece)):
             assert pieces.bounds(position) == (start, start + len(piece))
         start += len(piece)
+
+
+@given(
+    st.lists(st.tuples(st.booleans(), st.binary(max_size=3)), min_size=1, max_size=100),
+    st.integers(0, 100),
+    st.randoms(),
+)
+def test_whatever_is_asked_and_dropped_meanwhile(
+    steps: list[tuple[bool, bytes]], base: int, dice: Random
+) -> None:
+    """Pieces are kept in one way or another: so many of them, and looked for or not."""
+    pieces = Pieces(base)
+    kept: list[tuple[bytes, int, int]] = []
+    for time_ms, (is_dropping, piece) in enumerate(steps):
+        pieces.append(piece, time_ms)
+        kept.append((piece, pieces.end, time_ms))
+        if is_dropping and dice.random() < 0.1:
+            until = dice.choice(kept)[1]
+            pieces.drop(until)
+            kept = [one for one in kept if one[1] > until]
+            base = until
+        elif dice.random() < 0.05:
+            assert pieces.fetch(base, pieces.end) == b"".join([piece for piece, _, _ in kept])
+        assert len(pieces) == len(kept)
+    given, ends, times = pieces.all()
+    assert list(zip(given, ends, times, strict=True)) == kept
+    assert pieces.base == base
+    assert [pieces.start_of(count) for count in range(len(kept) + 1)] == [base, *ends]
+    assert [pieces.time_of(count) for count in range(len(kept))] == list(times)
 
 
 def test_a_whole_piece_is_given_without_copying() -> None:

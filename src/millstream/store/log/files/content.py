@@ -251,7 +251,7 @@ class StreamContent(Pieces, kw_only=True, eq=False, gc=False):
         self, extent: Extent, trimmed: Sequence[str], next_layout: Layout | None = None
     ) -> Unflushed | None:
         """Give what a checkpoint has to write, if anything."""
-        saved, place, count = self._saved, self._place, len(self._pieces) or len(self._few) // 3
+        saved, place, count = self._saved, self._place, len(self)
         is_same = isinstance(place, Packed)
         if isinstance(place, Filed):
             is_same = not trimmed and next_layout is None and place.released is None
@@ -272,7 +272,7 @@ class StreamContent(Pieces, kw_only=True, eq=False, gc=False):
             count,
             extent,
             frozenset(trimmed) if trimmed else NOTHING_TRIMMED,
-            self._few,
+            self._link,
             self._pieces,
             self._ends,
             self._times,

@@ -17,12 +17,12 @@ rest, which is small, so it is written as so many zeros, and a one:
 If what is left of the distances is m on average, each takes at most 2 + log2(m) bits; no code takes less than
 1.44 + log2(m) for distances that are random and independent. So the times of appends that follow each other
 after 16 seconds take two bytes each, and little, however far apart they are, if that is regular. It is more
-work, so it is used only where distances take more than a byte (`encode_shortest`).
+work, so it is used only for many of them that take more than a byte each (`encode_shortest`).
 """
 
 from array import array
 from collections.abc import Iterable, Sequence
-from itertools import accumulate, islice
+from itertools import accumulate, chain, islice
 from operator import sub
 from typing import Final
 
@@ -41,20 +41,21 @@ def _encode_one(distance: int) -> bytes:
 
 
 _SHORT_ENOUGH: Final = 1.25  # bytes for a number
+_FEW: Final = 16  # numbers, of which the dense code saves a few bytes in all, for as much work as all else
 
-_COMMON: Final = [_encode_one(distance) for distance in range(2048)]
-_COMMON_COUNT: Final = len(_COMMON)
+_COMMON: Final = {distance: _encode_one(distance) for distance in range(2048)}
 
 
 def encode(numbers: Sequence[int], before: int) -> bytes:
     """Encode numbers that begin at or after another one."""
-    common, count = _COMMON, _COMMON_COUNT
-    encoded: list[bytes] = []
-    for number in numbers:
-        distance = number - before
-        encoded.append(common[distance] if 0 <= distance < count else _encode_one(distance))
-        before = number
-    return b"".join(encoded)
+    if len(numbers) == 1:
+        distance = numbers[0] - before
+        return _COMMON.get(distance) or _encode_one(distance)
+    distances = list(map(sub, numbers, chain((before,), numbers)))
+    try:
+        return b"".join(map(_COMMON.__getitem__, distances))  # without a step of Python for each
+    except KeyError:
+        return b"".join([_COMMON.get(one) or _encode_one(one) for one in distances])
 
 
 def decode(data: bytes, at: int, count: int, before: int) -> "tuple[array[int], int]":
@@ -80,7 +81,7 @@ def decode(data: bytes, at: int, count: int, before: int) -> "tuple[array[int], 
 def encode_shortest(numbers: Sequence[int], before: int) -> tuple[bytes, bool]:
     """Encode numbers in few bytes; tells also whether that is the dense code."""
     plain, count = encode(numbers, before), len(numbers)
-    if len(plain) <= count * _SHORT_ENOUGH or count == 1:
+    if count < _FEW or len(plain) <= count * _SHORT_ENOUGH:
         return plain, False
     dense = _encode_dense(numbers, before, len(plain))
     return (plain, False) if dense is None else (dense, True)

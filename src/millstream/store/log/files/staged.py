@@ -164,9 +164,10 @@ def runs(disk: Disk, pieces: Iterable[Piece]) -> Iterator[bytes]:
 
 def joined(disk: Disk, pieces: Sequence[Piece]) -> bytes:
     """Give the bytes of pieces that are small together."""
-    if len(pieces) == 1 and type(pieces[0]) is bytes:
-        return pieces[0]
-    return b"".join(runs(disk, pieces))
+    try:
+        return b"".join(cast(Sequence[bytes], pieces))
+    except TypeError:  # one of them is in a file
+        return b"".join(runs(disk, pieces))
 
 
 def _joined(pieces: Iterable[bytes]) -> Iterator[bytes]:

@@ -45,7 +45,7 @@ from millstream.store.log.files.places import Filed, Packed, Place, Released, Sl
 from millstream.store.log.files.staged import joined, runs
 from millstream.store.log.files.sums import SUM_BYTES, ContentSums, pack_sums
 from millstream.store.log.pace import Rest, no_rest
-from millstream.store.pieces import Few, Piece, unfolded
+from millstream.store.pieces import Link, Piece, ends_of, unlinked
 
 _SYNC_EACH = 24
 """Up to so many files are synced one by one; for more, one sync of everything is cheaper."""
@@ -75,26 +75,30 @@ class Unflushed(msgspec.Struct, frozen=True, gc=False):
     extent: Extent
     trimmed: frozenset[str]
     """Files that hold nothing any more, and are removed by the same checkpoint."""
-    few: Few
-    """What is new, if that is little (`pieces`); otherwise the next three have it."""
+    link: Link | None
+    """What is new, if that is a chain (`pieces`); otherwise the next three have it."""
     data: list[Piece]
     ends: "array[int]"
     times: "array[int]"
     next_layout: Layout | None
     """That of the files to which all of it is written once more, if that is worth it."""
 
-    def unfolded(self) -> "Unflushed":
-        """Give the same without `few`; not before it is written, because of the room that it takes."""
-        if not self.few:
+    def unlinked(self) -> "Unflushed":
+        """Give the same without `link`; not before it is written, because of the room that it takes."""
+        if self.link is None:
             return self
-        data, ends, times = unfolded(self.few)
-        return replace(self, few=(), data=data, ends=ends, times=times)
+        data, times = unlinked(self.link)
+        return replace(self, link=None, data=data, ends=ends_of(data, self.flushed), times=array("Q", times))
 
     def new(self, disk: Disk) -> Appends:
         """Give what is new, which is small."""
-        few = self.few
-        data, ends, times = (few[::3], few[1::3], few[2::3]) if few else (self.data, self.ends, self.times)
-        return Appends(self.stream_id, self.flushed, self.appends, ends, times, joined(disk, data))
+        if self.link is None:
+            return self._appends(self.ends, self.times, joined(disk, self.data))
+        data, times = unlinked(self.link)
+        return self._appends(ends_of(data, self.flushed), times, joined(disk, data))
+
+    def _appends(self, ends: Sequence[int], times: Sequence[int], content: bytes) -> Appends:
+        return Appends(self.stream_id, self.flushed, self.appends, ends, times, content)
 
     @property
     def position(self) -> int:
@@ -187,7 +191,7 @@ class Writing:
         if isinstance(place, Packed):
             self._write_packed(one, place.slots, reading)
             return
-        one = one.unfolded()
+        one = one.unlinked()
         if isinstance(place, Filed):
             if one.next_layout is not None and self._may_rewrite(one.flushed - one.extent.start):
                 place = self._copy(one, place, one.next_layout, reading)
@@ -242,7 +246,7 @@ class Writing:
         return Packed((*kept, self.add_slot(new.encode(one.created_ms))))
 
     def _outgrow(self, one: Unflushed, before: Appends | None) -> Filed:
-        one = one.unfolded()
+        one = one.unlinked()
         data, ends, times = one.data, one.ends, one.times
         if before is not None:
             data = [before.content, *data]

@@ -311,3 +311,15 @@ def _put(client: Client, server: Server, number: int, body: bytes) -> int:
     answer = client.request("PUT", f"/{number}", body)
     assert answer is not None, (client.lost, server.exit_code, server.output())
     return answer[0]
+
+
+def test_a_reserve_does_not_grow_with_every_change(tmp_path: Path) -> None:
+    """What is wanted rises with the number of streams that have changed; growing is a sync of the disk."""
+    with opened(tmp_path, reserve_bytes=RESERVE) as data:
+        reserve, grown = data.engine.reserve, 0
+        for mib in range(1, 121):
+            while reserve.must_grow(mib * 2**20, mib * 2**20 + 1):
+                grown += 1
+                reserve.grow()
+        assert grown <= 16
+        assert reserve.checkpoint_bytes >= 100 * 2**20

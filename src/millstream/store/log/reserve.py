@@ -69,10 +69,11 @@ class Reserve:
     def must_grow(self, unsaved_bytes: int, wanted_bytes: int) -> bool:
         """Tell whether to call `grow`, when checkpoints should begin with `wanted_bytes`.
 
-        It does so once for an amount, until `reconsider`, and well before that waits: growing takes time.
+        It does so once for an amount, until `reconsider`, and well before that waits: growing takes time. And
+        by a quarter at least: what is wanted may rise with every change.
         """
         largest = min(self._largest, max(self._size_for(wanted_bytes), unsaved_bytes + self._slack))
-        if self._wanted >= largest or self._size_for(2 * unsaved_bytes) < self._wanted:
+        if 4 * largest <= 5 * self._wanted or self._size_for(2 * unsaved_bytes) < self._wanted:
             return False
         self._wanted = min(largest, self._size_for(4 * unsaved_bytes))
         return True

@@ -10,17 +10,17 @@ Most streams in memory hold no pieces: their bytes are in files. Those share one
 to others (`all`) is shared with them, too: the next change makes a copy.
 
 Where there are very many streams, most of those that have any hold a few, and what an append costs is memory
-that was not touched for a while. So new pieces are a chain, until there are more of them or somebody looks
-for one: an append adds a link, and of what came before it touches only the last one.
-
-        (None, piece, time) <-- (link, piece, time) <-- (link, piece, time)
+that was not touched for a while. So a few small pieces are one string of bytes, and their sizes and times are
+another one, until there are more of them, or somebody looks for one: two objects, however many there are, and
+what brought the bytes is free for the next request.
 """
 
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
-from itertools import accumulate, islice
-from typing import Any, Final, Protocol
+from itertools import accumulate, islice, pairwise
+from struct import Struct
+from typing import Final, Protocol
 
 import msgspec
 
@@ -39,28 +39,21 @@ _NO_NUMBERS: Final = array("Q")
 _NO_PIECES: Final[list[Piece]] = []  # shared: a list and an array for each stream would be 150 bytes
 
 
-_MOST_LINKED: Final = 32  # somebody looks for one of them after each append, perhaps
-
-Link = tuple[Any, Piece, int]
-"""The last one of some pieces: the link before it or None, a piece, its time."""
-
-
-def unlinked(link: Link | None) -> tuple[list[Piece], list[int]]:
-    """Give the pieces of a chain and their times, in their order."""
-    pieces: list[Piece] = []
-    times: list[int] = []
-    while link is not None:
-        link, piece, time_ms = link
-        pieces.append(piece)
-        times.append(time_ms)
-    pieces.reverse()
-    times.reverse()
-    return pieces, times
+_MOST_PACKED: Final = 4096
+"""So many bytes are packed at most; an append copies all of them."""
+_SMALL_PIECE: Final = 512
+_ENTRY: Final = Struct("<IQ")  # the size of a piece, and its time
 
 
-def ends_of(pieces: Iterable[Piece], base: int) -> "array[int]":
+def unpacked(entries: bytes) -> tuple[list[int], list[int]]:
+    """Give the sizes and the times of packed pieces."""
+    found = list(_ENTRY.iter_unpack(entries))
+    return [size for size, _ in found], [time_ms for _, time_ms in found]
+
+
+def ends_of(sizes: Iterable[int], base: int) -> "array[int]":
     """Give where pieces end that follow each other from a position on."""
-    return array("Q", islice(accumulate(map(len, pieces), initial=base), 1, None))
+    return array("Q", islice(accumulate(sizes, initial=base), 1, None))
 
 
 class Pieces(msgspec.Struct, eq=False, gc=False):
@@ -68,10 +61,10 @@ class Pieces(msgspec.Struct, eq=False, gc=False):
 
     base: int
     end: int = 0
-    _link: Link | None = None
-    """The last of all of them, while they are a chain; then the lists are empty."""
-    _linked: int = 0
-    """How many links there are."""
+    _packed: bytes = b""
+    """The bytes of all of them, while they are packed; then the lists are empty."""
+    _entries: bytes = b""
+    """The size and the time of each that is packed."""
     _pieces: list[Piece] = msgspec.field(default_factory=lambda: _NO_PIECES)
     _ends: "array[int]" = msgspec.field(default_factory=lambda: _NO_NUMBERS)
     _times: "array[int]" = msgspec.field(default_factory=lambda: _NO_NUMBERS)
@@ -81,61 +74,64 @@ class Pieces(msgspec.Struct, eq=False, gc=False):
         self.end = self.base
 
     def __len__(self) -> int:
-        return self._linked or len(self._pieces)
+        return len(self._pieces) or len(self._entries) // _ENTRY.size
 
     def append(self, piece: Piece, time_ms: int) -> None:
         """Add a piece at the end, with the time of its arrival."""
-        self.end = end = self.end + len(piece)
+        size = len(piece)
+        self.end = end = self.end + size
         if not self._pieces:
-            self._link = (self._link, piece, time_ms)
-            self._linked += 1
-            if self._linked > _MOST_LINKED:
-                self._unlink()
-            return
+            packed = self._packed
+            if size <= _SMALL_PIECE and type(piece) is bytes and len(packed) + size <= _MOST_PACKED:
+                self._packed = packed + piece
+                self._entries += _ENTRY.pack(size, time_ms)
+                return
+            self._unpack()
         if self._is_shared:
             self._copy()
         self._ends.append(end)
         self._times.append(time_ms)
         self._pieces.append(piece)
 
-    def _unlink(self) -> None:
+    def _unpack(self) -> None:
         """Bring all pieces where they can be found by position."""
-        if self._link is not None:
-            self._pieces, times = unlinked(self._link)
-            self._ends, self._times = ends_of(self._pieces, self.base), array("Q", times)
-            self._link, self._linked, self._is_shared = None, 0, False
+        if self._entries:
+            pieces, self._ends, times = self.all()
+            self._pieces, self._times = list(pieces), array("Q", times)
+            self._packed, self._entries, self._is_shared = b"", b"", False
 
     def bounds(self, position: int) -> tuple[int, int]:
         """Give the start and end of the piece that holds the byte at `position`."""
-        self._unlink()
+        self._unpack()
         index = bisect_right(self._ends, position)
         return self._ends[index - 1] if index else self.base, self._ends[index]
 
     def count(self, position: int) -> int:
         """Count the pieces that end at or before a position."""
-        self._unlink()
+        self._unpack()
         return bisect_right(self._ends, position)
 
     def start_of(self, append: int) -> int:
         """Give where a piece begins, by its number; the end of all for the number after the last."""
-        self._unlink()
+        self._unpack()
         return self._ends[append - 1] if append else self.base
 
     def time_of(self, append: int) -> int:
         """Give when a piece arrived."""
-        self._unlink()
+        self._unpack()
         return self._times[append]
 
     def arrived_before(self, time_ms: int) -> int:
         """Count the pieces that arrived before a time."""
-        self._unlink()
+        self._unpack()
         return bisect_left(self._times, time_ms)
 
     def fetch(self, start: int, end: int) -> bytes:
         """Give the bytes from start to end."""
         if start >= end:
             return b""
-        self._unlink()
+        if self._entries:
+            return self._packed[start - self.base : end - self.base]
         first = bisect_right(self._ends, start)
         last = bisect_right(self._ends, end - 1)
         skipped = start - (self._ends[first - 1] if first else self.base)
@@ -146,32 +142,31 @@ class Pieces(msgspec.Struct, eq=False, gc=False):
         surplus = self._ends[last] - end
         return b"".join([self._pieces[first][skipped:], *middle, last_piece[: len(last_piece) - surplus]])
 
-    def all(self) -> tuple[Sequence[Piece], Sequence[int], Sequence[int]]:
+    def all(self) -> "tuple[Sequence[Piece], array[int], Sequence[int]]":
         """Give the pieces, their ends and their times, which nobody changes from now on."""
-        if self._link is not None:
-            pieces, times = unlinked(self._link)
-            return pieces, ends_of(pieces, self.base), times
+        if self._entries:
+            sizes, times = unpacked(self._entries)
+            cuts = pairwise(accumulate(sizes, initial=0))
+            pieces = [self._packed[start:end] for start, end in cuts]
+            return pieces, ends_of(sizes, self.base), times
         self._is_shared = True
         return self._pieces, self._ends, self._times
 
     def drop(self, until: int) -> None:
         """Drop the pieces before a position, which must be the end of one of them."""
-        if self._link is not None:
-            self._drop_links(until)
+        if self._entries:
+            self._drop_packed(until)
         else:
             self._drop_found(until)
         self.base = until
 
-    def _drop_links(self, until: int) -> None:
+    def _drop_packed(self, until: int) -> None:
         if until >= self.end:  # all of them, as is usual
-            self._link, self._linked = None, 0
+            self._packed = self._entries = b""
             return
-        pieces, times = unlinked(self._link)
-        ends = ends_of(pieces, self.base)
-        count = bisect_right(ends, until)
-        self._link, self._linked = None, len(pieces) - count
-        for piece, time_ms in zip(pieces[count:], times[count:], strict=True):
-            self._link = (self._link, piece, time_ms)
+        sizes, _ = unpacked(self._entries)
+        count = bisect_right(ends_of(sizes, self.base), until)
+        self._packed, self._entries = self._packed[until - self.base :], self._entries[count * _ENTRY.size :]
 
     def _drop_found(self, until: int) -> None:
         count = bisect_right(self._ends, until)
@@ -217,7 +212,7 @@ class TrimmedPieces(Pieces, eq=False, gc=False):
         """Drop the bytes before a position, except those that forks share."""
         if start <= self.base:
             return
-        self._unlink()
+        self._unpack()
         count = bisect_right(self._ends, start)
         if shared is None:
             self._dropped += count

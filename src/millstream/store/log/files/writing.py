@@ -45,7 +45,7 @@ from millstream.store.log.files.places import Filed, Packed, Place, Released, Sl
 from millstream.store.log.files.staged import joined, runs
 from millstream.store.log.files.sums import SUM_BYTES, ContentSums, pack_sums
 from millstream.store.log.pace import Rest, no_rest
-from millstream.store.pieces import Link, Piece, ends_of, unlinked
+from millstream.store.pieces import Piece, ends_of, unpacked
 
 _SYNC_EACH = 24
 """Up to so many files are synced one by one; for more, one sync of everything is cheaper."""
@@ -75,27 +75,30 @@ class Unflushed(msgspec.Struct, frozen=True, gc=False):
     extent: Extent
     trimmed: frozenset[str]
     """Files that hold nothing any more, and are removed by the same checkpoint."""
-    link: Link | None
-    """What is new, if that is a chain (`pieces`); otherwise the next three have it."""
+    packed: bytes
+    """What is new, if that is packed (`pieces`); otherwise the lists have it."""
+    entries: bytes
+    """The sizes and times of what is packed."""
     data: list[Piece]
     ends: "array[int]"
     times: "array[int]"
     next_layout: Layout | None
     """That of the files to which all of it is written once more, if that is worth it."""
 
-    def unlinked(self) -> "Unflushed":
-        """Give the same without `link`; not before it is written, because of the room that it takes."""
-        if self.link is None:
+    def unpacked(self) -> "Unflushed":
+        """Give the same with lists; not before it is written, because of the room that it takes."""
+        if not self.entries:
             return self
-        data, times = unlinked(self.link)
-        return replace(self, link=None, data=data, ends=ends_of(data, self.flushed), times=array("Q", times))
+        sizes, times = unpacked(self.entries)
+        ends = ends_of(sizes, self.flushed)
+        return replace(self, packed=b"", entries=b"", data=[self.packed], ends=ends, times=array("Q", times))
 
     def new(self, disk: Disk) -> Appends:
         """Give what is new, which is small."""
-        if self.link is None:
+        if not self.entries:
             return self._appends(self.ends, self.times, joined(disk, self.data))
-        data, times = unlinked(self.link)
-        return self._appends(ends_of(data, self.flushed), times, joined(disk, data))
+        sizes, times = unpacked(self.entries)
+        return self._appends(ends_of(sizes, self.flushed), times, self.packed)
 
     def _appends(self, ends: Sequence[int], times: Sequence[int], content: bytes) -> Appends:
         return Appends(self.stream_id, self.flushed, self.appends, ends, times, content)
@@ -191,7 +194,7 @@ class Writing:
         if isinstance(place, Packed):
             self._write_packed(one, place.slots, reading)
             return
-        one = one.unlinked()
+        one = one.unpacked()
         if isinstance(place, Filed):
             if one.next_layout is not None and self._may_rewrite(one.flushed - one.extent.start):
                 place = self._copy(one, place, one.next_layout, reading)
@@ -246,7 +249,7 @@ class Writing:
         return Packed((*kept, self.add_slot(new.encode(one.created_ms))))
 
     def _outgrow(self, one: Unflushed, before: Appends | None) -> Filed:
-        one = one.unlinked()
+        one = one.unpacked()
         data, ends, times = one.data, one.ends, one.times
         if before is not None:
             data = [before.content, *data]

@@ -55,7 +55,7 @@ MAX_UNSAVED_BYTES = 3 * CHECKPOINT_BYTES
 MEMORY_BYTES = 256 * 2**20
 
 _FEW_STREAMS_BYTES = 32 * 2**20  # when few have changed, it begins earlier
-_STREAM_BYTES = 2**10  # its cost is that of its streams, so it waits until each has so much, on average
+_STREAM_BYTES = 2 * 2**10  # its cost is that of its streams, so it waits until each has so much, on average
 _RETRY_FULL_MS = 1_000
 _CONVERTED_STEP = 200  # streams of format 3 for one checkpoint
 _DUE_STEP = 100  # streams that are looked up at once

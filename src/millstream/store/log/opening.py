@@ -5,7 +5,6 @@ import contextlib
 import fcntl
 import os
 import sqlite3
-import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -87,10 +86,11 @@ def folder_store(
         (folder / CATALOG).touch(FILE_MODE)  # SQLite gives its other files the mode of this one
         catalog = Catalog(folder / CATALOG)
         disk.sync_folder(".")
+        loop = _Loop()
         runtime = Runtime(
-            start_committer=_start_commit_thread,
+            start_committer=loop.start_committer,
             in_background=_in_executor,
-            sleep=time.sleep,
+            call_on_loop=loop.call_soon_threadsafe,
             guard=checkpoint_guard,
             opening=partial(explained, folder),
             log_bytes=partial(sizes.log_bytes, folder),
@@ -156,20 +156,25 @@ def _make_private(folder: Path) -> None:
 
 
 class _Loop:
-    """An event loop that may be closed before the thread has reported everything."""
+    """The event loop of the store; threads may have something to say after it was closed."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = loop
-        self.call_soon = loop.call_soon
+    def __init__(self) -> None:
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def start_committer(self, log: Log, report: Callable[[Outcome], None]) -> CommitThread:
+        """Start the thread that commits; the store is being opened on its event loop."""
+        self._loop = asyncio.get_running_loop()
+        return CommitThread(log, report, self)
+
+    def call_soon(self, call: Callable[[], None]) -> None:
+        """Call back in the next turn."""
+        assert self._loop is not None  # the store is open
+        self._loop.call_soon(call)
 
     def call_soon_threadsafe(self, call: Callable[[], None]) -> None:
         """Call back on the loop, if it is still open."""
-        if not self._loop.is_closed():
+        if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(call)
-
-
-def _start_commit_thread(log: Log, report: Callable[[Outcome], None]) -> CommitThread:
-    return CommitThread(log, report, _Loop(asyncio.get_running_loop()))
 
 
 def _in_executor(job: Callable[[], None], report: Callable[[BaseException | None], None]) -> None:

@@ -10,7 +10,7 @@ from itertools import islice
 
 import msgspec
 
-from millstream.store.log.pace import Rest, no_rest, resting
+from millstream.store.log.pace import CallOnLoop, Rest, Turns, no_rest
 from millstream.store.log.saving.guard import Guard
 from millstream.store.log.wal.commit import Committer, Outcome
 from millstream.store.log.wal.segments import Log
@@ -33,8 +33,8 @@ class Runtime(msgspec.Struct):
     items_per_turn: int = 50
     """How many streams are looked at in one go."""
 
-    sleep: Callable[[float], None] | None = None
-    """How a job rests between its items; it does not without this."""
+    call_on_loop: CallOnLoop | None = None
+    """How a job asks the event loop for its turns; it takes none without this."""
 
     guard: Guard | None = None
     """Held while files change, where a backup may copy them."""
@@ -69,9 +69,9 @@ class Runtime(msgspec.Struct):
 
     def rest(self, is_urgent: Callable[[], bool] = lambda: False) -> Rest:
         """Give what a job that begins now calls between its items."""
-        if self.sleep is None:
+        if self.call_on_loop is None:
             return no_rest
-        return resting(self.sleep, lambda: self.is_awaited or is_urgent())
+        return Turns(self.call_on_loop, lambda: self.is_awaited or is_urgent()).rest
 
     def begin_work(self, work: Iterator[None], done: Callable[[], None]) -> None:
         """Do work on the event loop, some items of it at once and the rest in later turns."""

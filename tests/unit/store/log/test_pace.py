@@ -1,55 +1,119 @@
-"""Rests of background work: as long as the work, not for nothing, and not when somebody waits for it."""
+"""Turns of background work: after the requests that are there, never long, and none when somebody waits."""
 
+import asyncio
+import threading
+import time
 from collections.abc import Callable
 
-import pytest
+from millstream.store.log import pace
+from millstream.store.log.pace import CallOnLoop, Turns
 
-from millstream.store.log.pace import resting
+PATIENCE_S = 20.0
 
 
 class Clock:
-    """A clock that goes on when something works or sleeps."""
+    """A clock that goes on when something works."""
 
     def __init__(self) -> None:
         self.now_s = 100.0
-        self.slept_s: list[float] = []
 
     def read_s(self) -> float:
         return self.now_s
 
-    def sleep(self, seconds: float) -> None:
-        self.slept_s.append(seconds)
-        self.now_s += seconds
+
+class Worker:
+    """A thread that works and asks for turns, and counts what it has done."""
+
+    def __init__(
+        self, call_on_loop: CallOnLoop, items: int, is_urgent: Callable[[], bool] = lambda: False
+    ) -> None:
+        self.done = 0
+        self._clock = Clock()
+        self._turns = Turns(call_on_loop, is_urgent, self._clock.read_s)
+        self._items = items
+        self.thread = threading.Thread(target=self._work)
+        self.thread.start()
+
+    def _work(self) -> None:
+        for _ in range(self._items):
+            self._turns.rest()
+            self.done += 1
+            self._clock.now_s += 0.0001
 
 
-def work(clock: Clock, items: int, each_s: float, is_urgent: Callable[[], bool] = lambda: False) -> None:
-    rest = resting(clock.sleep, is_urgent, clock.read_s)
-    for _ in range(items):
-        rest()
-        clock.now_s += each_s
+def until(condition: Callable[[], bool]) -> None:
+    ends_s = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < ends_s
+        time.sleep(0.001)
 
 
-def test_it_rests_as_long_as_it_has_worked() -> None:
-    clock = Clock()
-    work(clock, items=10_000, each_s=0.00001)
-    assert sum(clock.slept_s) == pytest.approx(0.1, rel=0.01)
-    assert all(0.0002 <= rest_s < 0.0003 for rest_s in clock.slept_s)
+def test_it_works_when_the_event_loop_gives_it_a_turn() -> None:
+    asked: list[Callable[[], None]] = []
+    worker = Worker(asked.append, items=20)
+    for turn in range(1, 4):
+        until(lambda turn=turn: len(asked) == turn)  # type: ignore[misc]  # bound now
+        assert worker.done == 5 * turn, "half a millisecond of work"
+        asked[-1]()
+    until(lambda: worker.done == 20)
+    worker.thread.join(PATIENCE_S)
+    assert len(asked) == 3
 
 
 def test_a_little_work_is_not_interrupted() -> None:
-    clock = Clock()
-    work(clock, items=10, each_s=0.00001)
-    assert clock.slept_s == []
+    asked: list[Callable[[], None]] = []
+    Worker(asked.append, items=5).thread.join(PATIENCE_S)
+    assert asked == []
 
 
-def test_after_an_item_that_waited_for_the_disk_it_rests_no_longer_than_two_milliseconds() -> None:
-    clock = Clock()
-    work(clock, items=3, each_s=1.0)
-    assert clock.slept_s == [0.002, 0.002]
+def test_urgent_work_does_not_wait() -> None:
+    asked: list[Callable[[], None]] = []
+    Worker(asked.append, items=1_000, is_urgent=lambda: True).thread.join(PATIENCE_S)
+    assert asked == []
 
 
-def test_urgent_work_does_not_rest() -> None:
-    clock = Clock()
-    work(clock, items=1_000, each_s=0.001, is_urgent=lambda: clock.now_s > 100.5)
-    assert len(clock.slept_s) > 0
-    assert sum(clock.slept_s) < 0.51
+def test_it_goes_on_by_itself_when_no_event_loop_answers() -> None:
+    asked: list[Callable[[], None]] = []
+    worker = Worker(asked.append, items=1_000)
+    worker.thread.join(PATIENCE_S)
+    assert worker.done == 1_000
+    assert len(asked) == 1, "it asks once, and then knows"
+    asked[0]()  # too late: it gives nobody a turn, and waits for nobody
+
+
+def test_the_event_loop_does_not_wait_for_a_thread_that_waits_for_a_disk() -> None:
+    """And a turn that took long is followed by others that the event loop waits for."""
+    slow, ended = threading.Event(), threading.Event()
+    waits_s: list[float] = []
+
+    async def run() -> None:
+        loop = asyncio.get_running_loop()
+        given_twice = asyncio.Event()
+
+        def call_on_loop(give: Callable[[], None]) -> None:
+            def timed() -> None:
+                begun_s = loop.time()
+                give()
+                waits_s.append(loop.time() - begun_s)
+                if len(waits_s) == 2:
+                    given_twice.set()
+
+            loop.call_soon_threadsafe(timed)
+
+        def work() -> None:
+            turns = Turns(call_on_loop, lambda: False)
+            for item in range(4):
+                time.sleep(pace._WORK_S)
+                turns.rest()
+                if item == 1:
+                    slow.wait(PATIENCE_S)
+            ended.set()
+
+        job = loop.run_in_executor(None, work)
+        await given_twice.wait()
+        assert not ended.is_set(), "the loop goes on while the thread waits"
+        slow.set()
+        await job
+        assert len(waits_s) == 4
+
+    asyncio.run(run())

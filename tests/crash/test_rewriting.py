@@ -218,3 +218,30 @@ def test_files_of_another_length_do_not_stay_after_a_checkpoint_that_did_not_fin
     if not is_deleted:
         engine.restart()
         assert content.endswith(engine.content("/s"))
+
+
+@pytest.mark.parametrize("crashes", [False, True])
+def test_nothing_stays_of_the_former_files_that_a_checkpoint_which_did_not_finish_has_made_more(
+    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, crashes: bool
+) -> None:
+    """The next one knows how many there were when the stream was last saved, and writes it to other files."""
+    engine.configure("/s", retain_bytes=str(128 * KIB))
+    fill(engine, 12)
+    engine.checkpoint()
+    saved = set(tmp_path.glob("streams/*/*"))
+    fill(engine, 40, first=12)
+
+    def fail(_: Catalog, changes: Changes) -> None:
+        list(changes.changed)
+        raise OSError(errno.ENOSPC, "no space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Catalog, "checkpoint", fail)
+        engine.checkpoint()
+    assert len(set(tmp_path.glob("streams/*/*")) - saved) > 4
+    if crashes:
+        engine.crash()
+    engine.configure("/s", retain_bytes="none")
+    settle(engine)
+    assert editions(engine) == 1
+    assert {path.name[16:18] for path in tmp_path.glob("streams/*/*")} == {"-1"}

@@ -368,8 +368,10 @@ class Writing:
             ends, times = own.entries(step, min(step + _ENTRIES_STEP, one.appends))
             copy = self._write_index(one.stream_id, copy, ends, times, step)
         former = place.layout
-        chunks = (begin - one.base) // former.chunk_bytes, one.position // former.chunk_bytes + 1
-        index_chunks = first // former.chunk_entries, one.appends // former.chunk_entries + 1
+        # Also those that a checkpoint which did not finish may have written for what is new.
+        end, appends = one.position + one.new_bytes, one.appends + one.count
+        chunks = (begin - one.base) // former.chunk_bytes, end // former.chunk_bytes + 1
+        index_chunks = first // former.chunk_entries, appends // former.chunk_entries + 1
         return replace(copy, released=Released(former, chunks, index_chunks))
 
     # -- Files of format 3 -----------------------------------------------------------------------

@@ -47,6 +47,9 @@ _ENTRY: Final = Struct("<IQ")  # the size of a piece, and its time
 
 def unpacked(entries: bytes) -> tuple[list[int], list[int]]:
     """Give the sizes and the times of packed pieces."""
+    if len(entries) == _ENTRY.size:
+        size, time_ms = _ENTRY.unpack(entries)
+        return [size], [time_ms]
     found = list(_ENTRY.iter_unpack(entries))
     return [size for size, _ in found], [time_ms for _, time_ms in found]
 
@@ -151,6 +154,10 @@ class Pieces(msgspec.Struct, eq=False, gc=False):
             return pieces, ends_of(sizes, self.base), times
         self._is_shared = True
         return self._pieces, self._ends, self._times
+
+    def packed(self) -> tuple[bytes, list[int], list[int]] | None:
+        """Give the bytes, sizes and times of all pieces, if they are packed."""
+        return (self._packed, *unpacked(self._entries)) if self._entries else None
 
     def drop(self, until: int) -> None:
         """Drop the pieces before a position, which must be the end of one of them."""

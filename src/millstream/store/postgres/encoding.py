@@ -13,13 +13,15 @@ from array import array
 from collections.abc import Sequence
 from copy import copy
 from itertools import accumulate
+from struct import Struct
 
 import msgspec
 
 from millstream.protocol.retention import is_overfull
 from millstream.protocol.streams import Stream
 
-_ENTRY_BYTES = 12
+_ONE = Struct("<IQ")
+_ENTRY_BYTES = _ONE.size
 _LAST_CHARACTER = "\U0010ffff"
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -73,6 +75,8 @@ def decode_state(state: bytes) -> Stream:
 
 def encode_index(sizes: Sequence[int], times: Sequence[int]) -> bytes:
     """Encode the sizes and times of the appends of a row."""
+    if len(sizes) == 1:
+        return _ONE.pack(sizes[0], times[0])
     return _little(array("I", sizes)).tobytes() + _little(array("Q", times)).tobytes()
 
 
@@ -86,7 +90,9 @@ def due_ms(stream: Stream) -> int | None:
     """Give when a stream has to be looked at without being asked for; 0 is at once."""
     if stream.soft_deleted:
         return None
-    return 0 if is_overfull(stream.retention, stream.start, stream.tail) else stream.due_ms
+    if stream.retention and is_overfull(stream.retention, stream.start, stream.tail):
+        return 0
+    return stream.due_ms
 
 
 def prefix_range(prefix: str) -> tuple[str, str | None]:

@@ -23,6 +23,16 @@ class NewRow(msgspec.Struct, frozen=True, gc=False):
 
 def new_rows(content: WorkContent) -> list[NewRow]:
     """Give the rows of what a round has appended to a stream."""
+    new = content.new
+    if (packed := new.packed()) is not None:
+        data, sizes, times = packed
+        first = content.appends - len(sizes)
+        return [NewRow(Row(new.base, new.end, first, encode_index(sizes, times)), times[-1], data)]
+    return _cut(content)
+
+
+def _cut(content: WorkContent) -> list[NewRow]:
+    """Cut what a round has appended into rows: parts have rows of their own, and others are not too large."""
     pieces, ends, times = content.new.all()
     rows: list[NewRow] = []
     begun, first = 0, content.appends - len(pieces)

@@ -8,7 +8,6 @@ Rounds that hold the locks of their rows may do everything. Others may only appe
 several streams, or of what a stream's parts are, is not written under a version check alone.
 """
 
-import copy
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
@@ -91,7 +90,7 @@ class WorkStreams:
         known = self.by_id.get(original.stream.id)
         if known is not None:
             return known
-        stream = copy.copy(original.stream)
+        stream = original.stream.__copy__()  # type: ignore[attr-defined]  # quicker than copy.copy
         if stream.producers is not None:
             stream.producers = stream.producers.copy()
         loaded = self.loaded_parts.get(stream.id)

@@ -19,7 +19,6 @@ The engine is handed in (`engine.py` says what it must do); it is the only part 
 store in memory and one on a disk.
 """
 
-import copy
 import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -129,7 +128,7 @@ class Table(Store):
             return self._journal.confirm(plan)
         fork = plan.stream.fork
         source = self._by_name[fork.source_name] if fork is not None else None
-        stream = copy.copy(plan.stream)  # the plan is the answer; the stream will change
+        stream = plan.stream.copied()  # the plan is the answer; the stream will change
         entry = StreamEntry(stream, source, self._streams.new_content(stream))
         if plan.data:
             entry.content.append(plan.data, stream.last_time_ms)
@@ -386,9 +385,7 @@ class Table(Store):
         if not isinstance(self._finding.find(name, now_ms), NotFound):
             existing = self._by_name[name].stream
             decision = lifecycle.plan_existing(existing, request)
-            return (
-                lifecycle.Exists(copy.copy(existing)) if isinstance(decision, lifecycle.Exists) else decision
-            )
+            return lifecycle.Exists(existing.copied()) if isinstance(decision, lifecycle.Exists) else decision
         if request.forked_from is None:
             id = self._streams.next_id()
             plan = lifecycle.plan_create(id, name, request, now_ms, self.usual_retention)

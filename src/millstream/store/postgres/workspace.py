@@ -90,7 +90,7 @@ class WorkStreams:
         known = self.by_id.get(original.stream.id)
         if known is not None:
             return known
-        stream = original.stream.__copy__()  # type: ignore[attr-defined]  # quicker than copy.copy
+        stream = original.stream.copied()
         if stream.producers is not None:
             stream.producers = stream.producers.copy()
         loaded = self.loaded_parts.get(stream.id)

@@ -52,7 +52,7 @@ class Snapshot(msgspec.Struct, frozen=True, gc=False):
     def of(cls, entry: StreamEntry, changed_producers: Collection[bytes]) -> "Snapshot":
         """Take a snapshot of a stream."""
         content = content_of(entry)
-        stream = entry.stream.__copy__()  # type: ignore[attr-defined]  # quicker than copy.copy
+        stream = entry.stream.copied()
         producers = _NO_PRODUCERS
         if changed_producers:
             known = stream.producers or {}

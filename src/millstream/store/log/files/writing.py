@@ -155,9 +155,11 @@ class Writing:
         self._slots: defaultdict[int, list[bytes]] = defaultdict(list)  # by pack, those to be written next
         self._written: dict[str, int] = {}  # the files that were written, each from which position on
         self._folders: set[str] = set()
+        self._rest = no_rest
 
     def write(self, unflushed: Sequence[Unflushed], failures: Failures, rest: Rest = no_rest) -> None:
         """Write everything, and make it durable."""
+        self._rest = rest
         reading = StreamFiles(self._disk)  # those of the event loop are not ours to use
         written = 0
         try:
@@ -325,6 +327,7 @@ class Writing:
             at = inside
             try:
                 for run in runs(self._disk, pieces):
+                    self._rest()
                     file.write([run], at)
                     at += len(run)
                     full += sums.add(run)
@@ -342,6 +345,7 @@ class Writing:
         pages_per_file = layout.chunk_entries // layouts.PAGE_ENTRIES
         parts: list[PagePart] = []
         for part, after in write_pages(stream_id, first, pages_per_file, place, ends, times):
+            self._rest()
             parts.append(part)
             place = after
         for chunk, group in groupby(parts, lambda part: part.chunk):

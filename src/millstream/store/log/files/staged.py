@@ -32,7 +32,7 @@ from millstream.store.pieces import Piece
 
 FOLDER = "parts"
 _SUFFIX = ".part"
-_COPY_BYTES = 2**20
+_COPY_BYTES = 2**18
 _BLOCK_BYTES = 64 * 2**10
 _PLACE = struct.Struct("<QQQ")
 _SUM = struct.Struct("<I")

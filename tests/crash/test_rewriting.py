@@ -47,6 +47,18 @@ def fill(engine: Engine, count: int, first: int = 0, name: str = "/s") -> bytes:
     return b"".join(pieces)
 
 
+def checkpoint_in_vain(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Begin a checkpoint that writes files, and then has no room for the catalog."""
+
+    def fail(_: Catalog, changes: Changes) -> None:
+        list(changes.changed)
+        raise OSError(errno.ENOSPC, "no space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Catalog, "checkpoint", fail)
+        engine.checkpoint()
+
+
 def settle(engine: Engine) -> None:
     """Trim, write, and remove what is not needed any more."""
     engine.expire()
@@ -200,13 +212,7 @@ def test_files_of_another_length_do_not_stay_after_a_checkpoint_that_did_not_fin
     engine.configure("/s", retain_bytes=str(128 * KIB))
     content = fill(engine, 100)
 
-    def fail(_: Catalog, changes: Changes) -> None:
-        list(changes.changed)
-        raise OSError(errno.ENOSPC, "no space left on device")
-
-    with monkeypatch.context() as patched:
-        patched.setattr(Catalog, "checkpoint", fail)
-        engine.checkpoint()
+    checkpoint_in_vain(engine, monkeypatch)
     assert len(list(tmp_path.glob("streams/*/*.bin"))) > 4
     if crashes:
         engine.crash()
@@ -231,13 +237,7 @@ def test_nothing_stays_of_the_former_files_that_a_checkpoint_which_did_not_finis
     saved = set(tmp_path.glob("streams/*/*"))
     fill(engine, 40, first=12)
 
-    def fail(_: Catalog, changes: Changes) -> None:
-        list(changes.changed)
-        raise OSError(errno.ENOSPC, "no space left on device")
-
-    with monkeypatch.context() as patched:
-        patched.setattr(Catalog, "checkpoint", fail)
-        engine.checkpoint()
+    checkpoint_in_vain(engine, monkeypatch)
     assert len(set(tmp_path.glob("streams/*/*")) - saved) > 4
     if crashes:
         engine.crash()

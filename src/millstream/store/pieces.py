@@ -40,7 +40,7 @@ _NO_PIECES: Final[list[Piece]] = []  # shared: a list and an array for each stre
 
 
 _MOST_PACKED: Final = 4096
-"""So many bytes are packed at most; an append copies all of them."""
+"""So many bytes are packed at most, with their sizes and times; an append copies all of them."""
 _SMALL_PIECE: Final = 512
 _ENTRY: Final = Struct("<IQ")  # the size of a piece, and its time
 
@@ -84,10 +84,10 @@ class Pieces(msgspec.Struct, eq=False, gc=False):
         size = len(piece)
         self.end = end = self.end + size
         if not self._pieces:
-            packed = self._packed
-            if size <= _SMALL_PIECE and type(piece) is bytes and len(packed) + size <= _MOST_PACKED:
-                self._packed = packed + piece
-                self._entries += _ENTRY.pack(size, time_ms)
+            packed, entries = self._packed, self._entries
+            has_room = len(packed) + len(entries) + size < _MOST_PACKED
+            if has_room and size <= _SMALL_PIECE and type(piece) is bytes:
+                self._packed, self._entries = packed + piece, entries + _ENTRY.pack(size, time_ms)
                 return
             self._unpack()
         if self._is_shared:

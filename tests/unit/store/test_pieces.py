@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from millstream.store.pieces import Pieces
 
+pieces_of_any_size = st.binary(max_size=3) | st.integers(1, 600).map(bytes)
 chunks = st.lists(st.binary(min_size=1, max_size=5), min_size=1, max_size=8)
 
 
@@ -36,7 +37,7 @@ def test_every_byte_is_in_the_append_that_brought_it(appended: list[bytes], base
 
 
 @given(
-    st.lists(st.tuples(st.booleans(), st.binary(max_size=3)), min_size=1, max_size=100),
+    st.lists(st.tuples(st.booleans(), pieces_of_any_size), min_size=1, max_size=100),
     st.integers(0, 100),
     st.randoms(),
 )

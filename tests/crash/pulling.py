@@ -51,6 +51,7 @@ class Pool:
 
     def __init__(self, url: str, ledger: Path, subscriptions: list[str]) -> None:
         self._command = [sys.executable, PROGRAM, url, str(ledger)]
+        self._folder = ledger.parent
         self._subscriptions = subscriptions
         self._started = 0
         self.killed_s: dict[str, float] = {}
@@ -62,7 +63,11 @@ class Pool:
         name = f"w{self._started}"
         self._started += 1
         command = [*self._command, name, *self._subscriptions]
-        self.processes[name] = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        with self._errors_of(name).open("w") as errors:
+            self.processes[name] = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True)
+
+    def _errors_of(self, name: str) -> Path:
+        return self._folder / f"{name}.errors"
 
     def wait(self) -> None:
         """Wait until all work."""
@@ -82,7 +87,8 @@ class Pool:
 
     def check(self) -> None:
         ended = [name for name, process in self.processes.items() if process.poll() is not None]
-        assert not ended, f"these workers have ended by themselves: {ended}"
+        said = {name: self._errors_of(name).read_text()[-2000:] for name in ended}
+        assert not ended, f"these workers have ended by themselves: {said}"
 
 
 def work_through_kills(folder: Path, kills: int, seed: int, *, kills_server: bool = False) -> str:

@@ -86,9 +86,13 @@ class Pool:
             process.stdout.close()
 
     def check(self) -> None:
-        ended = [name for name, process in self.processes.items() if process.poll() is not None]
-        said = {name: self._errors_of(name).read_text()[-2000:] for name in ended}
-        assert not ended, f"these workers have ended by themselves: {said}"
+        codes = {name: process.poll() for name, process in self.processes.items()}
+        ended = [
+            (name, code, self._errors_of(name).read_text()[-2000:])
+            for name, code in codes.items()
+            if code is not None
+        ]
+        assert not ended, f"these workers have ended by themselves: {ended}"
 
 
 def work_through_kills(folder: Path, kills: int, seed: int, *, kills_server: bool = False) -> str:

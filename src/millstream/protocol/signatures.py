@@ -92,10 +92,13 @@ class _JwkSet(msgspec.Struct):
     keys: list[_Jwk]
 
 
+_jwk_set = msgspec.json.Decoder(_JwkSet)
+
+
 def parse_jwk_set(content: bytes) -> dict[str, bytes]:
     """Read the Ed25519 keys of a JWK Set by their kid; keys of other kinds are left out."""
     try:
-        found = msgspec.json.decode(content, type=_JwkSet)
+        found = _jwk_set.decode(content)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise MalformedError("INVALID_JWKS", "This is not a JWK Set.") from None
     keys: dict[str, bytes] = {}

@@ -224,9 +224,17 @@ class _Refusal(msgspec.Struct):
     error: _Error
 
 
+# Made here: a type that several threads decode for the first time at once ends the process (msgspec 0.22).
+_refused = msgspec.json.Decoder(_Refusal)
+_DECODERS: Final[dict[type, msgspec.json.Decoder[Any]]] = {
+    kind: msgspec.json.Decoder(kind)
+    for kind in (SubscriptionInfo, SubscriptionPage, RotatedKeys, Claim, Acknowledged)
+}
+
+
 def _refusal(root: Root, endpoint: Endpoint, ask: Ask, answer: Answer) -> errors.MillstreamError:
     try:
-        found = msgspec.json.decode(answer.body, type=_Refusal).error
+        found = _refused.decode(answer.body).error
     except (msgspec.MsgspecError, UnicodeDecodeError):
         if answer.status in (404, 405, 501):
             return errors.NotSupportedError(
@@ -261,7 +269,8 @@ def _refusal(root: Root, endpoint: Endpoint, ask: Ask, answer: Answer) -> errors
 
 
 def _decode(endpoint: Endpoint, answer: Answer, kind: type[T]) -> T:
+    decoder: msgspec.json.Decoder[T] = _DECODERS[kind]
     try:
-        return msgspec.json.decode(answer.body, type=kind)
+        return decoder.decode(answer.body)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise errors.ParseError(f"The answer cannot be parsed ({error})", url=endpoint.url) from None

@@ -23,6 +23,7 @@ from millstream.protocol.errors import MalformedError
 
 MIN_FETCH_S: Final = 10.0
 _HEADER: Final = signatures.HEADER.decode()
+_wake = msgspec.json.Decoder(Wake)
 
 
 class Verifier:
@@ -85,7 +86,7 @@ class Verifier:
 
     def _read(self, body: bytes) -> Wake:
         try:
-            wake = msgspec.json.decode(body, type=Wake)
+            wake = _wake.decode(body)
         except (msgspec.MsgspecError, UnicodeDecodeError):
             raise WebhookError("The body is not that of a webhook", code="INVALID_BODY") from None
         if self._subscriptions is not None and wake.subscription_id not in self._subscriptions:

@@ -8,7 +8,7 @@ connection that it reads from. A thread that goes through a hundred thousand str
 them wait for the lock, again and again: then an append took four times as long, and the thread three times
 the processor time. So the thread asks for a turn. The event loop gives it one after the requests that have
 arrived, and waits until it is over. It waits for no longer than a moment, since the thread may wait for a
-disk.
+disk. Only processor time counts as work: a thread that mostly waits for a disk needs few turns.
 
 When something matters more, because writers or a shutdown wait for the work, it goes on without turns.
 """
@@ -40,12 +40,12 @@ class Turns:
         self,
         call_on_loop: CallOnLoop,
         is_urgent: Callable[[], bool],
-        clock_s: Callable[[], float] = time.monotonic,
+        clock_s: Callable[[], float] = time.thread_time,
     ) -> None:
         self._call_on_loop = call_on_loop
         self._is_urgent = is_urgent
         self._clock_s = clock_s
-        self._begun_s = clock_s()
+        self._begun_s: float | None = None  # another thread may have made this: its clock is not ours
         self._given = _Token()
         self._used = _Token()
         self._is_waiting = False
@@ -53,6 +53,8 @@ class Turns:
 
     def rest(self) -> None:
         """Wait for the next turn, if this one has lasted long enough."""
+        if self._begun_s is None:
+            self._begun_s = self._clock_s()
         if self._clock_s() - self._begun_s < _WORK_S:
             return
         if not self._is_alone and not self._is_urgent():

@@ -66,6 +66,21 @@ def test_a_little_work_is_not_interrupted() -> None:
     assert asked == []
 
 
+def test_waiting_for_a_disk_is_not_work() -> None:
+    asked: list[Callable[[], None]] = []
+
+    def work() -> None:
+        turns = Turns(asked.append, lambda: False)
+        for _ in range(5):
+            turns.rest()
+            time.sleep(2 * pace._WORK_S)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join(PATIENCE_S)
+    assert asked == []
+
+
 def test_urgent_work_does_not_wait() -> None:
     asked: list[Callable[[], None]] = []
     Worker(asked.append, items=1_000, is_urgent=lambda: True).thread.join(PATIENCE_S)
@@ -101,7 +116,8 @@ def test_the_event_loop_does_not_wait_for_a_thread_that_waits_for_a_disk() -> No
             loop.call_soon_threadsafe(timed)
 
         def work() -> None:
-            turns = Turns(call_on_loop, lambda: False)
+            turns = Turns(call_on_loop, lambda: False, time.monotonic)
+            turns.rest()
             for item in range(4):
                 time.sleep(pace._WORK_S)
                 turns.rest()
